@@ -1,0 +1,1 @@
+"""Programming tasks whose verdict is a program's, never a model's."""

@@ -1,0 +1,1 @@
+"""Retrieval: a real BM25 index behind the `search` tool."""

@@ -1,0 +1,141 @@
+"""What a task is: frozen items, grades, and the pure functions between them.
+
+A `TaskSpec` holds no state, clock or random source: everything random comes from the `random.Random` that
+is handed in, so an item is the same in every process. Shells (Gymnasium env, vector env, re-grading of
+stored transcripts) all call the same functions.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+import hashlib
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class GradeStatus(enum.StrEnum):
+    """How a grade came about. Only `correct` pays; `timeout` and `grader_error` are never rewards."""
+
+    CORRECT = "correct"
+    """One well-formed answer, equal to the gold."""
+    WRONG = "wrong"
+    """One well-formed answer, not equal to the gold."""
+    NO_ANSWER = "no_answer"
+    """The last turn holds no answer mark at all."""
+    MALFORMED = "malformed"
+    """An answer was begun but is incomplete, empty, over-long or not a literal of the task's type."""
+    MULTIPLE = "multiple"
+    """More than one answer in the last turn; none counts, or guessing would pay."""
+    TRUNCATED = "truncated"
+    """The turn budget ran out before an answer."""
+    TIMEOUT = "timeout"
+    """The verifier or a tool passed its deadline."""
+    GRADER_ERROR = "grader_error"
+    """The verifier itself failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grade:
+    """The verdict on one text: reward 1.0 or 0.0, why, and the answer that was read (if any)."""
+
+    reward: float
+    status: GradeStatus
+    detail: str = ""
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call of a tool by the policy; the argument is plain text."""
+
+    name: str
+    argument: str
+
+
+class Draw(NamedTuple):
+    """What a generator makes: the content of an item before it has a place in a split."""
+
+    prompt: str
+    gold: Any
+    meta: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskItem:
+    """One exercise. `uid` is a hash of its content: the same content has the same uid in every split."""
+
+    uid: str
+    task_id: str
+    split: str
+    index: int
+    level: int
+    prompt: str
+    gold: Any
+    meta: dict[str, Any] = field(default_factory=dict)
+    licence: str = ""
+    source: str = "procedural"
+
+
+def content_uid(task_id: str, version: str, prompt: str, gold: Any, meta: Mapping[str, Any]) -> str:
+    """Returns the sha256 of the canonical JSON of an item's content."""
+    content = {"task": task_id, "version": version, "prompt": prompt, "gold": gold, "meta": dict(meta)}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class TaskSpec(abc.ABC):
+    """A task as pure functions. Subclasses set the attributes and implement the abstract methods."""
+
+    id: str
+    """Gymnasium id, e.g. ``Math/Add-v0``."""
+    version: str
+    """Changes whenever items or grading change; part of every item's random stream."""
+    title: str
+    description: str
+    licence: str = "Apache-2.0"
+    source: str = "procedural"
+    levels: tuple[int, ...]
+    default_level: int
+    max_turns: int = 1
+    max_tool_calls: int = 0
+    max_answer_chars: int = 16
+    tools: tuple[str, ...] = ()
+    best_constant_cap: float
+    """Most that always giving the same answer may earn; `validate` measures and holds it."""
+
+    @abc.abstractmethod
+    def generate(self, rng: random.Random, level: int) -> Draw:
+        """Draws one item's content from `rng` alone."""
+
+    def render(self, item: TaskItem) -> str:
+        """Returns the first observation of an episode."""
+        return item.prompt
+
+    @abc.abstractmethod
+    def grade(self, item: TaskItem, text: str) -> Grade:
+        """Grades the policy's last turn; never raises on any text."""
+
+    @abc.abstractmethod
+    def oracle(self, item: TaskItem) -> tuple[str, ...]:
+        """Returns the turns of a perfect policy."""
+
+    @abc.abstractmethod
+    def careless(self, item: TaskItem, rng: random.Random) -> tuple[str, ...]:
+        """Returns the turns of a plausible demonstrator with a systematic fault."""
+
+    def tool_reply(self, item: TaskItem, call: ToolCall) -> str:
+        """Returns the observation that answers a tool call."""
+        raise NotImplementedError(f"Task '{self.id}' has no tools; it was asked to run '{call.name}'.")
+
+    def split_key(self, draw: Draw) -> str:
+        """Returns the content that decides the split; equal keys never fall in two splits."""
+        return draw.prompt
+
+    def rows(self, split: str) -> Sequence[Draw] | None:
+        """Returns all items of a split for tasks made from a data set; None for generated ones."""
+        del split
+        return None

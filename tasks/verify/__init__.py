@@ -1,0 +1,1 @@
+"""Verifiers: what counts as correct, one file per kind of answer. Strict, total, and pure."""
