@@ -90,8 +90,8 @@ def plan(
     if dropped and overlong == "error":
         i = dropped[0]
         raise LearnerError(
-            f"Sequence {i} of tenant {tenants[i]!r} has {lengths[i]} tokens; the longest bucket holds {longest}. "
-            "Add a longer bucket, lower the token limits, or choose overlong='drop'."
+            f"Sequence {i} of tenant {tenants[i]!r} has {lengths[i]} tokens; the longest bucket holds "
+            f"{longest}. Add a longer bucket, lower the token limits, or choose overlong='drop'."
         )
     members: dict[str, list[int]] = {}
     for i, tenant in enumerate(tenants):
@@ -129,7 +129,7 @@ def pack(
 
 
 def unpack(batches: Sequence[PackedBatch], plan: PackPlan, per_token: Sequence[Any]) -> list[np.ndarray]:
-    """Per-token arrays [B, L], one a batch, back to one array a sequence; a dropped sequence gets an empty one."""
+    """Per-token arrays [B, L], one a batch, back to one array a sequence (empty where dropped)."""
     dtype = np.asarray(per_token[0]).dtype if per_token else np.float32
     found = [np.zeros(0, dtype) for _ in plan.lengths]
     for batch, batch_plan, values in zip(batches, plan.batches, per_token, strict=True):
@@ -184,10 +184,8 @@ def _batches(rows: Mapping[int, list[RowPlan]], buckets: Sequence[Bucket]) -> tu
     }
     batches: list[BatchPlan] = []
     for length, queue in waiting.items():
-        counts = sorted({b.rows for b in buckets if b.length == length}, reverse=True)
         while queue:
-            # The largest shape that these rows fill, else the smallest one that holds what is left.
-            size = next((c for c in counts if c <= len(queue)), counts[-1])
+            size = _row_count(len(queue), {b.rows for b in buckets if b.length == length})
             taken, queue[:] = queue[:size], queue[size:]
             for shorter in (n for n in waiting if n < length):
                 room = size - len(taken)
@@ -195,6 +193,17 @@ def _batches(rows: Mapping[int, list[RowPlan]], buckets: Sequence[Bucket]) -> tu
                 waiting[shorter][:] = waiting[shorter][room:]
             batches.append(BatchPlan(bucket=Bucket(rows=size, length=length), rows=tuple(taken)))
     return tuple(batches)
+
+
+def _row_count(n: int, counts: set[int]) -> int:
+    """Rows of the next batch for n waiting rows: first the fewest empty rows, then the fewest batches."""
+    ascending = sorted(counts)
+    left, pieces = n, []
+    while left > 0:
+        pieces.append(next((c for c in reversed(ascending) if c <= left), ascending[0]))
+        left -= pieces[-1]
+    cover = next((c for c in ascending if c >= n), None)
+    return cover if cover is not None and cover <= sum(pieces) else pieces[0]
 
 
 def _fill(

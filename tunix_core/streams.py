@@ -28,7 +28,7 @@ class Stream(enum.StrEnum):
 
 
 def fold(*parts: int | str) -> tuple[int, int]:
-    """Two uint32 words from any parts, the same in every process; 1 and '1', ('ab',) and ('a', 'b') differ."""
+    """Two uint32 words from any parts, the same in every process; types and boundaries of parts count."""
     digest = _digest(parts)
     return int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:8], "little")
 

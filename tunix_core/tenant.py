@@ -121,7 +121,7 @@ class Ledger:
         return all(self._generated[unit] == sum(self._final[f][unit] for f in FINAL_FATES) for unit in UNITS)
 
     def snapshot(self) -> dict[str, dict[str, int]]:
-        """{'generated' or fate: {'groups', 'rollouts', 'tokens'}}, a copy; rows of fates sum to 'generated'."""
+        """{'generated' or fate: {'groups', 'rollouts', 'tokens'}}, a copy; the fates sum to 'generated'."""
         still_open = {
             "groups": len(self._open),
             "rollouts": sum(g.size for g in self._open.values()),

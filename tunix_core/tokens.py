@@ -140,8 +140,8 @@ class Renderer:
         """
         if len(sampled_ids) == 0 or int(sampled_ids[-1]) not in self.stop_ids:
             raise ValueError(
-                f"The sampled turn of {len(sampled_ids)} ids doesn't end in a stop id {self.stop_ids}: it was cut "
-                "at a length limit. End the episode instead of extending it."
+                f"The sampled turn of {len(sampled_ids)} ids doesn't end in a stop id {self.stop_ids}: it "
+                "was cut at a length limit. End the episode instead of extending it."
             )
         added = self.observation_ids(observation, first=False)
         return np.concatenate([np.asarray(context_ids, np.int32), np.asarray(sampled_ids, np.int32), added])
