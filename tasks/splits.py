@@ -34,7 +34,7 @@ def item(spec: TaskSpec, split: str, seed: int, index: int, level: int | None = 
       ValueError: unknown split or level, or a negative index.
     """
     level = spec.default_level if level is None else level
-    _check(spec, split, index, level)
+    check(spec, split, index, level)
     rows = spec.rows(split)
     if rows is not None:
         draw = rows[_row_of(spec, split, seed, index, len(rows))]
@@ -50,7 +50,8 @@ def item(spec: TaskSpec, split: str, seed: int, index: int, level: int | None = 
     )
 
 
-def _check(spec: TaskSpec, split: str, index: int, level: int) -> None:
+def check(spec: TaskSpec, split: str, index: int, level: int) -> None:
+    """Raises ValueError where these coordinates name no item; draws nothing."""
     if split not in SPLITS:
         raise ValueError(f"Unknown split {split!r} for task '{spec.id}'; choose one of {', '.join(SPLITS)}.")
     if level not in spec.levels:

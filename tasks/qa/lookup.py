@@ -85,7 +85,7 @@ class Lookup(TaskSpec):
         return protocol.result_turn(" ".join(found) or "no results", max_chars=MAX_RESULT_CHARS)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def world(level: int, number: int) -> World:
     """Builds a world; every attribute's values are dealt evenly, so that no value is a good guess."""
     count = _ENTITIES[level]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-import bm25s
 import numpy as np
 import Stemmer
+
+from tasks.search.bm25 import bm25s
 
 _LOCAL = threading.local()
 

@@ -17,7 +17,8 @@ MAX_CHARS = 64
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"
 _DECIMAL = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)"
 _NUMBER = re.compile(
-    rf"(?P<sign>[+-]?)\$?(?:(?:(?P<whole>{_DIGITS}) )?(?P<num>{_DIGITS})/(?P<den>{_DIGITS})|(?P<dec>{_DECIMAL}))"
+    rf"(?P<sign>[+-]?)\$?"
+    rf"(?:(?:(?P<whole>{_DIGITS}) )?(?P<num>{_DIGITS})/(?P<den>{_DIGITS})|(?P<dec>{_DECIMAL}))"
 )
 _IN_PROSE = re.compile(rf"(?<![0-9.,/])(?P<sign>(?<![0-9A-Za-z)])[-−])?\$?(?P<dec>{_DECIMAL})(?!,?[0-9])")
 _FINAL_LINE = re.compile(r"####[ \t]*(?P<answer>[^\n]*)")

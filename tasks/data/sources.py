@@ -1,0 +1,161 @@
+"""Reads data sets through Hugging Face `datasets`: a local folder or file, or a pinned hub revision.
+
+Where the data is, first match wins: the path handed in, then the folder of the same name under the
+environment variable BENCH_DATA_DIR. The word ``hub`` in either place downloads; nothing else does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DATA_DIR_VARIABLE = "BENCH_DATA_DIR"
+HUB = "hub"
+_FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}
+
+
+class DataError(Exception):
+    """Data that cannot be used; says which file, what is wrong with it, and what to do."""
+
+
+class DataMissingError(DataError):
+    """The data set is nowhere; the message names the three ways to provide it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSource:
+    """A named data set: its file names without ending by part, and its pinned hub revision."""
+
+    name: str
+    parts: dict[str, tuple[str, ...]]
+    """Part ('train', 'test' or 'all') -> file stems it may have, e.g. {'train': ('train',)}."""
+    hub_id: str
+    hub_revision: str
+    licence: str
+    hub_config: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedPart:
+    """Rows of one part, and the manifest entry of the file they came from."""
+
+    part: str
+    rows: tuple[dict[str, Any], ...]
+    manifest: dict[str, Any]
+
+
+def locate(source: DataSource, data: str | None) -> str:
+    """Returns ``hub`` or an existing path.
+
+    Raises:
+      DataMissingError: naming the three ways.
+    """
+    if data is not None:
+        if data == HUB or Path(data).exists():
+            return data
+        raise _missing(source, f"{data!r} does not exist")
+    root = os.environ.get(DATA_DIR_VARIABLE)
+    if not root:
+        raise _missing(source, f"{DATA_DIR_VARIABLE} is not set")
+    if root == HUB:
+        return HUB
+    folder = Path(root) / source.name
+    if not folder.is_dir():
+        raise _missing(source, f"{DATA_DIR_VARIABLE} has no folder {str(folder)!r}")
+    return str(folder)
+
+
+def load(source: DataSource, location: str) -> tuple[LoadedPart, ...]:
+    """Reads every part found at `location`.
+
+    Raises:
+      DataError: a file cannot be read, or the folder holds none of the parts.
+    """
+    if location == HUB:
+        return _from_hub(source)
+    path = Path(location)
+    if path.is_file():
+        return (_from_file(source, "all", path),)
+    found = [(part, file) for part, stems in source.parts.items() if (file := _find(path, stems)) is not None]
+    if not found:
+        stems = sorted({stem for names in source.parts.values() for stem in names})
+        raise DataError(
+            f"Data set '{source.name}': {location!r} holds none of {', '.join(stems)} "
+            f"ending in {', '.join(_FORMATS)}; put one there."
+        )
+    return tuple(_from_file(source, part, file) for part, file in found)
+
+
+def _find(folder: Path, stems: Iterable[str]) -> Path | None:
+    candidates = (folder / f"{stem}{ending}" for stem in stems for ending in _FORMATS)
+    return next((file for file in candidates if file.is_file()), None)
+
+
+def _from_file(source: DataSource, part: str, path: Path) -> LoadedPart:
+    import datasets  # lazily: seconds of start-up that generated tasks never need
+    from datasets.exceptions import DatasetGenerationError
+
+    if path.suffix not in _FORMATS:
+        raise DataError(f"Data set '{source.name}': {str(path)!r} must end in one of {', '.join(_FORMATS)}.")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    datasets.disable_progress_bars()
+    with tempfile.TemporaryDirectory(prefix="bench-data-") as cache:
+        try:
+            table = datasets.load_dataset(
+                _FORMATS[path.suffix], data_files=str(path), split="train", cache_dir=cache
+            )
+        except DatasetGenerationError as error:
+            cause = error.__cause__ or error
+            raise DataError(
+                f"Data set '{source.name}': {str(path)!r} is not readable: {_first_line(cause)}"
+            ) from error
+        rows = tuple(dict(row) for row in table)
+    return LoadedPart(part=part, rows=rows, manifest=_manifest(source, path.name, digest, len(rows)))
+
+
+def _from_hub(source: DataSource) -> tuple[LoadedPart, ...]:
+    import datasets  # lazily, as above
+
+    try:
+        parts = datasets.load_dataset(source.hub_id, source.hub_config, revision=source.hub_revision)
+    except (OSError, ValueError) as error:
+        # offline, a moved repository, or a revision that is gone: the other two ways still work
+        raise _missing(source, f"the hub did not deliver {source.hub_id!r}: {_first_line(error)}") from error
+    where = f"{source.hub_id}@{source.hub_revision}"
+    return tuple(
+        LoadedPart(
+            part=str(name),
+            rows=(rows := tuple(dict(row) for row in table)),
+            manifest=_manifest(source, f"{where}/{name}", _rows_digest(rows), len(rows)),
+        )
+        for name, table in parts.items()
+    )
+
+
+def _rows_digest(rows: tuple[dict[str, Any], ...]) -> str:
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(repr(sorted(row.items())).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _manifest(source: DataSource, file: str, sha256: str, rows: int) -> dict[str, Any]:
+    return {"name": source.name, "file": file, "sha256": sha256, "rows": rows, "licence": source.licence}
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _missing(source: DataSource, why: str) -> DataMissingError:
+    files = " or ".join(f"{stems[0]}.jsonl" for stems in source.parts.values())
+    return DataMissingError(
+        f"Data set '{source.name}' not found: {why}. Give its path with --data; or set "
+        f"{DATA_DIR_VARIABLE} to a folder with {source.name}/ ({files}); "
+        f"or allow the download with --data hub ({source.hub_id})."
+    )

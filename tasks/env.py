@@ -1,0 +1,217 @@
+"""`TextEnv`: the Gymnasium shell round any `TaskSpec`.
+
+Text in, text out; an observation is the *new* text only. An item is a pure function of (task, split, seed,
+index, level). Everything in `info` is deterministic; wall-clock readings are in `timings`, beside it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import gymnasium
+
+from tasks import protocol, splits
+from tasks.spaces import UnicodeText
+from tasks.spec import Grade, GradeStatus, TaskItem, TaskSpec
+
+MAX_OBSERVATION_CHARS = 16_384
+MAX_ACTION_CHARS = 65_536
+OPTION_KEYS = ("split", "index", "level", "sample_index")
+
+
+class Message(NamedTuple):
+    """One message of the transcript; role is 'environment' or 'policy'."""
+
+    role: str
+    text: str
+
+
+class StepTiming(NamedTuple):
+    """Seconds one step took: in tools and grading, and added by a latency profile."""
+
+    turn: int
+    env_s: float
+    simulated_s: float
+
+
+class TextEnv(gymnasium.Env[str, str]):
+    """One task as an episodic text environment.
+
+    `terminated` is true when the episode was graded, `truncated` when the turn budget ran out without an
+    answer; never both. Options of `reset` hold for that reset; without `index` items come in order.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]  # Gymnasium's is mutable
+
+    def __init__(
+        self,
+        task: TaskSpec,
+        *,
+        split: str = "train",
+        level: int | None = None,
+        max_turns: int | None = None,
+        max_tool_calls: int | None = None,
+    ) -> None:
+        """Builds the environment.
+
+        Args:
+          task: the pure task.
+          split: where items come from unless `reset` says otherwise.
+          level: difficulty unless `reset` says otherwise; None is the task's default.
+          max_turns: turn budget; None is the task's.
+          max_tool_calls: tool budget; a call past it is answered, and ends nothing.
+        """
+        self.task = task
+        self.max_turns = task.max_turns if max_turns is None else max_turns
+        self.max_tool_calls = task.max_tool_calls if max_tool_calls is None else max_tool_calls
+        if self.max_turns < 1 or self.max_tool_calls < 0:
+            raise ValueError(
+                f"Task '{task.id}': max_turns {self.max_turns} must be at least 1 and "
+                f"max_tool_calls {self.max_tool_calls} at least 0."
+            )
+        self.observation_space = UnicodeText(MAX_OBSERVATION_CHARS)
+        self.action_space = UnicodeText(MAX_ACTION_CHARS)
+        self._defaults = {"split": split, "level": task.default_level if level is None else level}
+        self._seed: int | None = None
+        self._next_index = 0
+        self._sample_index = 0
+        self._item: TaskItem | None = None
+        self._done = True
+        self._turn = 0
+        self._tool_calls = 0
+        self._messages: list[Message] = []
+        self._timings: list[StepTiming] = []
+        # a wrong split or level is a mistake of configuration: say so now, not at the first reset
+        splits.check(task, self._defaults["split"], 0, self._defaults["level"])
+
+    @property
+    def item(self) -> TaskItem:
+        """The current item, gold included: for graders and tests, never shown to the policy."""
+        if self._item is None:
+            raise gymnasium.error.ResetNeeded(f"Task '{self.task.id}': call reset() before anything else.")
+        return self._item
+
+    @property
+    def coordinates(self) -> tuple[str, int, int, int, int]:
+        """(task id, seed, index, sample index, turns taken): the key of a simulated delay."""
+        return (self.task.id, self._seed or 0, self.item.index, self._sample_index, self._turn)
+
+    @property
+    def timings(self) -> list[StepTiming]:
+        """What each step of this episode took; kept out of `info`, which is deterministic."""
+        return self._timings
+
+    def transcript(self) -> tuple[Message, ...]:
+        """Returns all messages of this episode so far."""
+        return tuple(self._messages)
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Opens an episode.
+
+        Args:
+          seed: stream of items; starts it from index 0. None goes on with the stream.
+          options: any of split, index, level, sample_index (the last only keys simulated delays).
+        Raises:
+          ValueError: an unknown option, split or level.
+        """
+        super().reset(seed=seed)
+        chosen = self._checked(options)
+        if seed is not None:
+            self._seed, self._next_index = seed, 0
+        elif self._seed is None:
+            self._seed = int(self.np_random.integers(2**31))
+        index = chosen.get("index", self._next_index)
+        self._item = splits.item(self.task, chosen["split"], self._seed, index, chosen["level"])
+        self._next_index = index + 1
+        self._sample_index = chosen.get("sample_index", 0)
+        self._done, self._turn, self._tool_calls = False, 0, 0
+        observation = self.task.render(self._item)
+        self._messages = [Message("environment", observation)]
+        self._timings = []
+        return observation, self._info()
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Takes the policy's text of one turn: grades an answer, runs a tool call, or says there is none."""
+        item = self.item
+        if self._done:
+            raise gymnasium.error.ResetNeeded(f"Task '{self.task.id}': the episode is over, call reset().")
+        if not self.action_space.contains(action):
+            raise ValueError(
+                f"Task '{self.task.id}': an action must be a str of at most {MAX_ACTION_CHARS} characters "
+                f"without lone surrogates; got {_describe(action)}."
+            )
+        started = time.perf_counter()
+        self._messages.append(Message("policy", action))
+        grade = self._verdict(item, action)
+        self._turn += 1
+        observation = "" if grade is not None else self._reply(item, action)
+        truncated = grade is None and self._turn >= self.max_turns
+        if truncated:
+            grade = Grade(reward=0.0, status=GradeStatus.TRUNCATED, detail=f"no answer in {self._turn} turns")
+        if observation:
+            self._messages.append(Message("environment", observation))
+        self._timings.append(StepTiming(self._turn, time.perf_counter() - started, 0.0))
+        info = self._info()
+        if grade is None:
+            return observation, 0.0, False, False, info
+        self._done = True
+        info |= {
+            "grade_status": str(grade.status),
+            "grade_detail": grade.detail,
+            "answer": grade.answer,
+            "stop": "truncated" if truncated else "terminated",
+            "format_ok": grade.status in (GradeStatus.CORRECT, GradeStatus.WRONG),
+        }
+        return observation, float(grade.reward), not truncated, truncated, info
+
+    def _verdict(self, item: TaskItem, action: str) -> Grade | None:
+        """The grade of a turn that ends the episode; None where the episode goes on."""
+        grade = self.task.grade(item, action)
+        if self.max_turns > 1 and grade.status is GradeStatus.NO_ANSWER:
+            return None
+        return grade
+
+    def _reply(self, item: TaskItem, action: str) -> str:
+        call = protocol.read_call(action, tools=self.task.tools)
+        if call is None:
+            return protocol.result_turn(protocol.NO_CALL)
+        if self._tool_calls >= self.max_tool_calls:
+            return protocol.result_turn(protocol.TOOL_BUDGET_USED)
+        self._tool_calls += 1
+        if isinstance(call, protocol.BadCall):
+            return protocol.result_turn(call.reason)
+        return self.task.tool_reply(item, call)
+
+    def _checked(self, options: Mapping[str, Any] | None) -> dict[str, Any]:
+        chosen = dict(options or {})
+        unknown = [key for key in chosen if key not in OPTION_KEYS]
+        if unknown:
+            raise ValueError(
+                f"Task '{self.task.id}': unknown reset option {unknown[0]!r}; "
+                f"known are {', '.join(OPTION_KEYS)}."
+            )
+        for key in ("index", "sample_index", "level"):
+            if key in chosen and (isinstance(chosen[key], bool) or not isinstance(chosen[key], int)):
+                raise ValueError(f"Task '{self.task.id}': option {key} must be an int, not {chosen[key]!r}.")
+        return self._defaults | chosen
+
+    def _info(self) -> dict[str, Any]:
+        item = self.item
+        return {
+            "task_id": item.task_id,
+            "item_uid": item.uid,
+            "split": item.split,
+            "index": item.index,
+            "level": item.level,
+            "turn": self._turn,
+        }
+
+
+def _describe(action: Any) -> str:
+    if not isinstance(action, str):
+        return f"a {type(action).__name__}"
+    return f"{len(action)} characters" if len(action) > MAX_ACTION_CHARS else "a text with a lone surrogate"

@@ -1,0 +1,121 @@
+"""All tasks by id and by short name, their cards, and their registration with Gymnasium."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib.metadata
+from typing import Any
+
+import gymnasium
+
+from tasks.code.predict import Predict
+from tasks.data.task import DataTask
+from tasks.env import TextEnv
+from tasks.latency import LatencyEnv, LatencyProfile, parse
+from tasks.math.add import Add
+from tasks.math.gsm8k import GSM8K, SVAMP
+from tasks.math.modchain import ModChain
+from tasks.qa.lookup import Lookup
+from tasks.spec import TaskSpec
+
+ENTRY_POINT_GROUP = "bench.tasks"
+"""A third-party pack names here a function that returns its `TaskSpec` objects."""
+
+ALIASES: dict[str, str] = {
+    "math": "Math/Add-v0",
+    "code": "Code/Predict-v0",
+    "search": "Search/Lookup-v0",
+    "add": "Math/Add-v0",
+    "modchain": "Math/ModChain-v0",
+    "predict": "Code/Predict-v0",
+    "lookup": "Search/Lookup-v0",
+    "gsm8k": "Math/GSM8K-v0",
+    "svamp": "Math/SVAMP-v0",
+}
+DEFAULT_TRIO = ("math", "code", "search")
+
+
+class UnknownTaskError(LookupError):
+    """No task has this id or short name; the message offers the nearest ones."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@functools.cache
+def specs() -> dict[str, TaskSpec]:
+    """Returns every task by id: the built-in ones and those of installed packs."""
+    found: dict[str, TaskSpec] = {spec.id: spec for spec in _built_in()}
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+        for spec in entry.load()():
+            if spec.id in found:
+                raise ValueError(f"Task pack '{entry.name}' defines '{spec.id}', which exists already.")
+            found[spec.id] = spec
+    return found
+
+
+def resolve(task_id: str) -> str:
+    """Returns the full id for an id or short name.
+
+    Raises:
+      UnknownTaskError: with the nearest names.
+    """
+    full = ALIASES.get(task_id, task_id)
+    if full in specs():
+        return full
+    names = [*specs(), *ALIASES]
+    by_folded = {name.casefold(): name for name in names}
+    near = difflib.get_close_matches(task_id.casefold(), by_folded, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(repr(by_folded[n]) for n in near)}?" if near else ""
+    raise UnknownTaskError(f"Task {task_id!r} not found.{hint} 'bench tasks list' shows all.")
+
+
+def get(task_id: str, *, data: str | None = None) -> TaskSpec:
+    """Returns a task by id or short name; `data` says where a data-set task reads from."""
+    spec = specs()[resolve(task_id)]
+    if data is None:
+        return spec
+    if not isinstance(spec, DataTask):
+        raise ValueError(f"Task '{spec.id}' generates its items; it reads no data from {data!r}.")
+    return spec.reading_from(data)
+
+
+def make(
+    task_id: str, latency: str | LatencyProfile | None = None, *, data: str | None = None, **options: Any
+) -> gymnasium.Env[str, str]:
+    """Builds the environment of a task; options are those of `TextEnv`."""
+    env = TextEnv(get(task_id, data=data), **options)
+    profile = parse(latency) if isinstance(latency, str) else latency
+    return LatencyEnv(env, profile) if profile is not None and profile.simulated else env
+
+
+def card(task_id: str) -> dict[str, Any]:
+    """Returns what there is to know about a task, as plain values."""
+    spec = get(task_id)
+    return {
+        "id": spec.id,
+        "aliases": [alias for alias, full in ALIASES.items() if full == spec.id],
+        "version": spec.version,
+        "title": spec.title,
+        "description": spec.description,
+        "licence": spec.licence,
+        "source": spec.source,
+        "levels": list(spec.levels),
+        "default_level": spec.default_level,
+        "max_turns": spec.max_turns,
+        "tools": list(spec.tools),
+        "max_answer_chars": spec.max_answer_chars,
+        "best_constant_cap": spec.best_constant_cap,
+    }
+
+
+def register_all() -> None:
+    """Registers every id with Gymnasium; called once by ``import tasks``."""
+    for spec in specs().values():
+        if spec.id not in gymnasium.registry:
+            gymnasium.register(spec.id, entry_point="tasks.registry:make", kwargs={"task_id": spec.id})
+
+
+def _built_in() -> tuple[TaskSpec, ...]:
+    return (Add(), ModChain(), Predict(), Lookup(), GSM8K, SVAMP)
