@@ -1,0 +1,347 @@
+"""The run directory, `bench.run/1`: one model per kind of line and one for the header.
+
+A directory holds a whole comparison: run.json, the `*.jsonl` files below, system.json, adapters/ and, written
+last, manifest.json. Every line names its `arm` and `seed`. Times are integer nanoseconds of one monotonic
+clock, from the origin of the process that wrote the record. Numbers that weren't finite are null.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from leaderboard import canonical
+
+SCHEMA = "bench.run/1"
+
+Int = Annotated[int, Field(ge=-(2**63), lt=2**64)]
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+Nanoseconds = Annotated[int, Field(ge=0, lt=2**63)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Text = Annotated[str, Field(max_length=1_000_000)]
+Json = dict[str, Any]
+
+Role = Literal["prefill", "decode", "train", "sync", "eval"]
+Fate = Literal["consumed", "stale", "filtered", "errored", "surplus"]
+Status = Literal["running", "success", "target_missed", "diverged", "interrupted", "error", "invalid"]
+DeviceClass = Literal["cpu-sim", "gpu", "tpu"]
+
+
+class Line(BaseModel):
+    """Base of every model of the record: unknown fields and coercions are errors."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, populate_by_name=True
+    )
+
+    def to_json(self) -> str:
+        """Returns the canonical JSON text, without a line end."""
+        return canonical.dumps(self.model_dump(mode="json", by_alias=True))
+
+
+class EventLine(Line):
+    """A point in time. `prev` is the sha256 of the bytes of the line before, without its line end.
+
+    Keys: run_start, run_stop {status}, group.complete, adapter.published {tenant, version, sha256},
+    snapshot {tenant, version, samples, t_ns}, tenant.stopped, compile {fun_name, seconds, cached}, warning.
+    """
+
+    seq: Count
+    t_ns: Nanoseconds
+    arm: Name
+    seed: Int
+    key: Name
+    value: Json
+    prev: Sha256
+
+
+class SpanLine(Line):
+    """A fenced interval of device work; `real_tokens` of `executed_slots` token slots did useful work."""
+
+    arm: Name
+    seed: Int
+    device: Name
+    role: Role
+    t0_ns: Nanoseconds
+    t1_ns: Nanoseconds
+    tenants: list[Name]
+    executed_slots: Count
+    real_tokens: Count
+
+
+class TurnLine(Line):
+    """One message of a transcript; log-probabilities and versions belong to sampled tokens only."""
+
+    role: Literal["policy", "environment"]
+    text: Text
+    token_ids: list[Int]
+    behavior_logprobs: list[float] = []
+    policy_version: list[Int] = []
+    stop: Name | None = None
+    t0_ns: Nanoseconds
+    t1_ns: Nanoseconds
+
+
+class RolloutLine(Line):
+    """One trajectory of training. Its identity is (arm, seed, tenant, ordinal, sample_index)."""
+
+    rollout_id: Name
+    arm: Name
+    seed: Int
+    tenant: Name
+    ordinal: Count
+    sample_index: Count
+    env_id: Name
+    split: Name
+    env_seed: Int
+    item_index: Count
+    level: int | None
+    item_uid: str
+    turns: list[TurnLine]
+    reward: float
+    grade_status: str
+    stop: Name
+    fate: Fate
+    consumed_in: Count | None
+    oldest_version: Count
+    staleness: Count | None
+    prompt_tokens: Count
+    completion_tokens: Count
+    env_ns: Nanoseconds
+    t_start_ns: Nanoseconds
+    t_end_ns: Nanoseconds
+    error: str | None
+
+
+class UpdateLine(Line):
+    """What one optimizer update did to one tenant. `staleness` counts sampled tokens by their staleness."""
+
+    arm: Name
+    seed: Int
+    update_id: Count
+    tenant: Name
+    version_before: Count
+    version_after: Count
+    ordinals: list[Count]
+    t0_ns: Nanoseconds
+    t1_ns: Nanoseconds
+    published_ns: Nanoseconds
+    loss: float | None
+    grad_norm: float | None
+    learning_rate: float | None
+    clip_fraction: float | None
+    is_ess: float | None
+    max_is_weight: float | None
+    kl: float | None
+    logprob_gap: float | None
+    entropy: float | None
+    loss_tokens: Count
+    real_tokens: Count
+    executed_slots: Count
+    staleness: dict[str, Count]
+    reward_mean: float | None
+    reward_mean_kept: float | None
+    groups_no_signal: Count
+    invalid_rewards: Count
+    skipped: str | None
+
+
+class EvalLine(Line):
+    """One evaluated item. `eval_id` 0 is before training; `samples` counts the tenant's consumed rollouts."""
+
+    arm: Name
+    seed: Int
+    tenant: Name
+    eval_id: Count
+    version: Count
+    samples: Count
+    snapshot_ns: Nanoseconds
+    env_id: Name
+    split: Name
+    env_seed: Int
+    item_index: Count
+    level: int | None
+    item_uid: str
+    turns: list[TurnLine]
+    reward: float
+    grade_status: str
+    stop: Name
+    error: str | None
+
+
+class Latency(Line):
+    """The environments' latency: their own, or a seeded profile added to it and called simulated."""
+
+    profile: str
+    simulated: bool
+    description: str
+
+
+class ModelInfo(Line):
+    """The frozen base model."""
+
+    name: Name
+    sha256: str
+    tokenizer_sha256: str
+    dtype: str
+    parameters: Count
+
+
+class TenantInfo(Line):
+    """One tenant's job; `settings` holds its lora, optimizer, loss and sampling."""
+
+    tenant: Name
+    env_ids: list[Name]
+    level: int | None = None
+    group_size: Count
+    groups_per_update: Count
+    updates: Count
+    weight: float = 1.0
+    settings: Json = {}
+
+
+class ArmInfo(Line):
+    """One timetable: the only thing in which arms differ."""
+
+    arm: Name
+    tenants_at_once: int | None
+    step_barrier: bool
+    max_staleness: Count
+    consume: Literal["admission", "completion"]
+
+
+class TaskInfo(Line):
+    """What pins a task: its version, and the hash of the code that makes and grades its items."""
+
+    version: str
+    grader_hash: str
+
+
+class DeviceInfo(Line):
+    """A device; `id` is what spans call it."""
+
+    id: Name
+    kind: str
+    memory_bytes: Count | None = None
+
+
+class FateCounts(Line):
+    """A ledger: generated = consumed + stale + filtered + errored + surplus."""
+
+    generated: Count
+    consumed: Count
+    stale: Count
+    filtered: Count
+    errored: Count
+    surplus: Count
+
+
+class TenantLedger(Line):
+    """The same identity in rollouts and in sampled tokens."""
+
+    rollouts: FateCounts
+    tokens: FateCounts
+
+
+class AdapterHashes(Line):
+    """Content hashes of a tenant's adapter before and after."""
+
+    initial_sha256: str
+    final_sha256: str
+
+
+class ArmRun(Line):
+    """One (arm, seed) of the comparison."""
+
+    arm: Name
+    seed: Int
+    status: Status
+    reason: str = ""
+    t_start_ns: Nanoseconds
+    t_stop_ns: Nanoseconds
+    init_s: float
+    compile_s: float
+    recompiles_after_warmup: Count
+    ledger: dict[str, TenantLedger]
+    updates: dict[str, Count]
+    adapters: dict[str, AdapterHashes]
+
+
+class Integrity(Line):
+    """Where the event chain ended: the sha256 of its last line, and its length."""
+
+    event_head: Sha256
+    event_count: Count
+
+
+class Clock(Line):
+    """Anchors of the monotonic clock in wall time (seconds since 1970)."""
+
+    wall_start_utc: float
+    wall_stop_utc: float | None = None
+    monotonic_start_ns: Nanoseconds = 0
+    monotonic_stop_ns: Nanoseconds | None = None
+
+
+class RunHeader(Line):
+    """run.json."""
+
+    schema_: Literal["bench.run/1"] = Field(default=SCHEMA, alias="schema")
+    run_id: Annotated[str, Field(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")]
+    suite_version: Name
+    created_utc: Name
+    command: list[str]
+    config: Json
+    set_by: dict[str, str]
+    official: bool = False
+    limit_applied: bool
+    latency: Latency
+    model: ModelInfo
+    tenants: list[TenantInfo]
+    arms: list[ArmInfo]
+    seeds: list[Int]
+    order: list[tuple[str, int]]
+    sampling: dict[Literal["train", "eval"], Json]
+    tasks: dict[str, TaskInfo]
+    devices: list[DeviceInfo]
+    device_class: DeviceClass
+    software: Json
+    clock: Clock
+    runs: list[ArmRun] = []
+    results: Json = {}
+    integrity: Integrity
+    tracker: Json = {}
+    warnings: list[str] = []
+    status: Status
+    status_reason: str = ""
+
+
+class ManifestFile(Line):
+    """One file of the directory; `rows` counts the lines of a JSONL file."""
+
+    path: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/@+-]{0,199}$")]
+    bytes: Count
+    sha256: Sha256
+    rows: Count | None = None
+
+
+class Manifest(Line):
+    """manifest.json: everything in the directory but itself."""
+
+    schema_: Literal["bench.run/1"] = Field(default=SCHEMA, alias="schema")
+    files: list[ManifestFile]
+    merkle_root: Sha256
+
+
+LINES: dict[str, type[Line]] = {
+    "events.jsonl": EventLine,
+    "spans.jsonl": SpanLine,
+    "rollouts.jsonl": RolloutLine,
+    "updates.jsonl": UpdateLine,
+    "evals.jsonl": EvalLine,
+}
+"""The typed line files; metrics.jsonl and system.json are free JSON objects."""
+
+REQUIRED_FILES = ("run.json", *LINES, "metrics.jsonl", "system.json")
