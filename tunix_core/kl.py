@@ -33,7 +33,8 @@ def kl_penalty(
     if kind == "k2":
         return 0.5 * d * d
     held = jnp.minimum(d, MAX_LOG_RATIO)
-    tangent = jnp.exp(MAX_LOG_RATIO) * (d - held)
+    # Not exp(20) * (d - held): the two halves of its gradient would cancel, and round away what is left.
+    tangent = jnp.exp(MAX_LOG_RATIO) * jnp.maximum(d - MAX_LOG_RATIO, 0.0)
     # Near 0 expm1(d) - d is all rounding and may come out negative; the series is exact there.
     small = jnp.abs(d) < 1e-3
     near = jnp.where(small, d, 0.0)
