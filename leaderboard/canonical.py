@@ -30,7 +30,7 @@ def sha256(data: bytes) -> str:
 
 
 def merkle_root(leaves: list[bytes]) -> str:
-    """Returns the Merkle root of leaves in order, hex; leaf and node hashes are domain-separated (RFC 6962)."""
+    """Returns the Merkle root of leaves in order, hex; leaves and nodes are told apart as in RFC 6962."""
     if not leaves:
         return sha256(b"")
     level = [hashlib.sha256(b"\x00" + leaf).digest() for leaf in leaves]

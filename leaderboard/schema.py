@@ -302,7 +302,7 @@ class RunHeader(Line):
     tenants: list[TenantInfo]
     arms: list[ArmInfo]
     seeds: list[Int]
-    order: list[tuple[str, int]]
+    order: list[Annotated[tuple[str, int], Field(strict=False)]]
     sampling: dict[Literal["train", "eval"], Json]
     tasks: dict[str, TaskInfo]
     devices: list[DeviceInfo]

@@ -1,0 +1,144 @@
+"""Time and work: the clock, throughput, the ledger, staleness, stragglers and compiles."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from typing import Any
+
+from leaderboard.records import ArmView
+
+NS = 1_000_000_000
+FATES = ("consumed", "stale", "filtered", "errored", "surplus")
+
+
+def work_window(view: ArmView) -> tuple[int, int]:
+    """Returns [run_start, last commit]; up to run_stop where there was no update."""
+    commits = [update.t1_ns for update in view.updates]
+    return view.start_ns, max(view.start_ns, max(commits, default=view.stop_ns))
+
+
+def times(view: ArmView) -> dict[str, Any]:
+    """Returns t_work, t_total and tenant_completion, in seconds."""
+    start, commit = work_window(view)
+    last = {update.tenant: 0 for update in view.updates}
+    for update in view.updates:
+        last[update.tenant] = max(last[update.tenant], update.t1_ns)
+    each = {tenant: (at - start) / NS for tenant, at in sorted(last.items())}
+    ordered = sorted(each.values())
+    return {
+        "t_work": (commit - start) / NS,
+        "t_total": (view.stop_ns - start) / NS,
+        "tenant_completion": {
+            "mean": statistics.fmean(ordered) if ordered else None,
+            "p95": quantile(ordered, 0.95) if ordered else None,
+            "each": each,
+        },
+    }
+
+
+def ledger(view: ArmView) -> dict[str, dict[str, dict[str, int]]]:
+    """Returns {tenant: {rollouts: counts, tokens: counts}}, counts by fate and 'generated'."""
+    totals: dict[str, dict[str, dict[str, int]]] = {}
+    for rollout in view.rollouts:
+        own = totals.setdefault(
+            rollout.tenant, {unit: dict.fromkeys(("generated", *FATES), 0) for unit in ("rollouts", "tokens")}
+        )
+        for unit, amount in (("rollouts", 1), ("tokens", rollout.completion_tokens)):
+            own[unit]["generated"] += amount
+            own[unit][rollout.fate] += amount
+    return dict(sorted(totals.items()))
+
+
+def goodput(view: ArmView) -> float:
+    """Returns the share of sampled tokens that an update consumed."""
+    generated = sum(rollout.completion_tokens for rollout in view.rollouts)
+    consumed = sum(rollout.completion_tokens for rollout in view.rollouts if rollout.fate == "consumed")
+    return consumed / generated if generated else 0.0
+
+
+def throughput(view: ArmView) -> dict[str, Any]:
+    """Returns both throughputs, goodput, the stale share, the ledger and updates per tenant."""
+    start, commit = work_window(view)
+    seconds = (commit - start) / NS
+    learnt = sum(update.loss_tokens for update in view.updates)
+    sampled = sum(rollout.completion_tokens for rollout in view.rollouts)
+    stale = sum(rollout.fate == "stale" for rollout in view.rollouts)
+    done = Counter(update.tenant for update in view.updates if update.skipped is None)
+    return {
+        "throughput_consumed": learnt / seconds if seconds else 0.0,
+        "throughput_generated": sampled / seconds if seconds else 0.0,
+        "goodput": goodput(view),
+        "stale_discard_frac": stale / len(view.rollouts) if view.rollouts else 0.0,
+        "ledger": ledger(view),
+        "updates": {tenant: done[tenant] for tenant in sorted(done)},
+    }
+
+
+def staleness(view: ArmView) -> dict[str, Any]:
+    """Returns mean, p50, p95, max and the histogram over consumed sampled tokens; None without any."""
+    counts: Counter[int] = Counter()
+    for update in view.updates:
+        for age, tokens in update.staleness.items():
+            counts[int(age)] += tokens
+    total = sum(counts.values())
+    ages = sorted(age for age, tokens in counts.items() if tokens)
+    if not total:
+        return {"mean": None, "p50": None, "p95": None, "max": None, "histogram": {}}
+
+    def at(share: float) -> int:
+        seen = 0
+        for age in ages:
+            seen += counts[age]
+            if seen >= share * total:
+                return age
+        return ages[-1]
+
+    return {
+        "mean": sum(age * counts[age] for age in ages) / total,
+        "p50": at(0.5),
+        "p95": at(0.95),
+        "max": ages[-1],
+        "histogram": {str(age): counts[age] for age in ages},
+    }
+
+
+def stragglers(view: ArmView) -> dict[str, float | None]:
+    """Returns straggler_ratio and env_share."""
+    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for rollout in view.rollouts:
+        groups[rollout.tenant, rollout.ordinal].append(rollout.t_end_ns - rollout.t_start_ns)
+    ratios = [
+        max(durations) / statistics.median(durations)
+        for durations in groups.values()
+        if len(durations) > 1 and statistics.median(durations) > 0
+    ]
+    total = sum(sum(durations) for durations in groups.values())
+    inside = sum(rollout.env_ns for rollout in view.rollouts)
+    return {
+        "straggler_ratio": statistics.fmean(ratios) if ratios else None,
+        "env_share": inside / total if total else None,
+    }
+
+
+def recompiles(view: ArmView) -> int:
+    """Returns how many compilations no cache served since the clock started."""
+    return sum(
+        event.key == "compile" and not event.value.get("cached", False) and event.t_ns >= view.start_ns
+        for event in view.events
+    )
+
+
+def is_ess(view: ArmView) -> float | None:
+    """Returns the token-weighted mean effective sample fraction of the importance weights."""
+    weighted = [(update.is_ess, update.loss_tokens) for update in view.updates if update.is_ess is not None]
+    total = sum(tokens for _, tokens in weighted)
+    return sum(share * tokens for share, tokens in weighted) / total if total else None
+
+
+def quantile(ordered: list[float], share: float) -> float:
+    """Returns the linearly interpolated quantile of sorted numbers (numpy's default)."""
+    at = share * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (at - low) * (ordered[high] - ordered[low])

@@ -1,0 +1,262 @@
+"""Reads a run directory strictly: every fault names its file and line, and no input can exhaust the reader."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import ValidationError
+
+from leaderboard import canonical
+from leaderboard.errors import RecordError
+from leaderboard.schema import SCHEMA, EvalLine, EventLine, Line, RolloutLine, RunHeader, SpanLine, UpdateLine
+
+MAX_LINE_BYTES = 8 * 2**20
+MAX_HEADER_BYTES = 64 * 2**20
+MAX_LINES = 5_000_000
+MAX_DEPTH = 32
+
+L = TypeVar("L", bound=Line)
+
+
+def parse(data: bytes, place: str) -> Any:
+    """Parses strict JSON: UTF-8 without mark, no NaN or infinity, no key twice, at most 32 levels deep.
+
+    Raises:
+      RecordError: E102 at `place`.
+    """
+    try:
+        text = data.decode("utf-8")
+        value = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
+        )
+    except UnicodeDecodeError as error:
+        raise RecordError("E102", place, f"not UTF-8 at byte {error.start}", "write UTF-8") from error
+    except RecursionError as error:
+        raise RecordError("E102", place, "nested too deeply", f"at most {MAX_DEPTH} levels") from error
+    except ValueError as error:
+        raise RecordError("E102", place, f"not strict JSON: {error}") from error
+    if _deeper_than(value, MAX_DEPTH):
+        raise RecordError("E102", place, "nested too deeply", f"at most {MAX_DEPTH} levels")
+    return value
+
+
+def read_model(model: type[L], data: bytes, place: str) -> L:
+    """Parses one JSON document into a model of the schema.
+
+    Raises:
+      RecordError: E102 for bad JSON or a wrong value, E103 for a missing or unknown field.
+    """
+    return _validate(model, parse(data, place), place)
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yields (line number, bytes without the line end); refuses over-long lines and a torn last line."""
+    name = path.name
+    with path.open("rb") as stream:
+        number = 0
+        while line := stream.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            place = f"{name}:{number}"
+            if len(line) > MAX_LINE_BYTES or number > MAX_LINES:
+                raise RecordError(
+                    "E101", place, "line or file too long", f"at most {MAX_LINE_BYTES} bytes a line"
+                )
+            if not line.endswith(b"\n"):
+                raise RecordError("E102", place, "the last line is cut off", "was the writer killed?")
+            yield number, line[:-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmView:
+    """The lines of one (arm, seed): what every metric is computed from."""
+
+    arm: str
+    seed: int
+    devices: tuple[str, ...]
+    start_ns: int
+    stop_ns: int
+    events: tuple[EventLine, ...]
+    spans: tuple[SpanLine, ...]
+    rollouts: tuple[RolloutLine, ...]
+    updates: tuple[UpdateLine, ...]
+    evals: tuple[EvalLine, ...]
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """Tenants that did anything, sorted."""
+        return tuple(sorted({line.tenant for line in (*self.rollouts, *self.updates, *self.evals)}))
+
+
+class RunRecord:
+    """A run directory; each file is parsed once, when first asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @classmethod
+    def open(cls, directory: str | Path) -> RunRecord:
+        """Opens a directory whose run.json can be read.
+
+        Raises:
+          RecordError: no such directory, or an unreadable header.
+        """
+        directory = Path(directory)
+        if not (directory / "run.json").is_file():
+            raise RecordError(
+                "E101",
+                str(directory),
+                "no run directory here: run.json is missing",
+                "give the --out of a run",
+            )
+        record = cls(directory)
+        _ = record.header
+        return record
+
+    @cached_property
+    def header(self) -> RunHeader:
+        """run.json."""
+        path = self.directory / "run.json"
+        if path.stat().st_size > MAX_HEADER_BYTES:
+            raise RecordError("E101", "run.json", "larger than 64 MiB")
+        value = parse(path.read_bytes(), "run.json")
+        if isinstance(value, dict) and value.get("schema") != SCHEMA:
+            found = str(value.get("schema"))[:60]
+            raise RecordError(
+                "E102", "run.json", f"schema {found!r} is not {SCHEMA!r}", "use the version that wrote it"
+            )
+        return _validate(RunHeader, value, "run.json")
+
+    @cached_property
+    def events(self) -> list[EventLine]:
+        """events.jsonl."""
+        return self._lines("events.jsonl", EventLine)
+
+    @cached_property
+    def spans(self) -> list[SpanLine]:
+        """spans.jsonl."""
+        return self._lines("spans.jsonl", SpanLine)
+
+    @cached_property
+    def rollouts(self) -> list[RolloutLine]:
+        """rollouts.jsonl."""
+        return self._lines("rollouts.jsonl", RolloutLine)
+
+    @cached_property
+    def updates(self) -> list[UpdateLine]:
+        """updates.jsonl."""
+        return self._lines("updates.jsonl", UpdateLine)
+
+    @cached_property
+    def evals(self) -> list[EvalLine]:
+        """evals.jsonl."""
+        return self._lines("evals.jsonl", EvalLine)
+
+    @cached_property
+    def views(self) -> list[ArmView]:
+        """One view per (arm, seed), in the order in which they started."""
+        found = {(e.arm, e.seed): e.t_ns for e in self.events if e.key == "run_start"}
+        stops = {(e.arm, e.seed): e.t_ns for e in self.events if e.key == "run_stop"}
+        split = [
+            _by_run(lines) for lines in (self.events, self.spans, self.rollouts, self.updates, self.evals)
+        ]
+        views: list[ArmView] = []
+        for key, start in found.items():
+            events, spans, rollouts, updates, evals = (tuple(part.get(key, ())) for part in split)
+            # a killed run has no run_stop; its window ends with the last thing it recorded
+            ends = [e.t_ns for e in events] + [s.t1_ns for s in spans] + [u.t1_ns for u in updates]
+            views.append(
+                ArmView(
+                    arm=key[0],
+                    seed=key[1],
+                    devices=tuple(device.id for device in self.header.devices),
+                    start_ns=start,
+                    stop_ns=stops.get(key, max(ends, default=start)),
+                    events=events,
+                    spans=spans,
+                    rollouts=rollouts,
+                    updates=updates,
+                    evals=evals,
+                )
+            )
+        return views
+
+    def view(self, arm: str, seed: int) -> ArmView:
+        """Returns the view of one (arm, seed); KeyError where it never started."""
+        for view in self.views:
+            if (view.arm, view.seed) == (arm, seed):
+                return view
+        raise KeyError(f"{arm}, seed {seed} never started in {self.directory}")
+
+    def _lines(self, name: str, model: type[L]) -> list[L]:
+        path = self.directory / name
+        if not path.is_file():
+            raise RecordError("E103", name, "the file is missing")
+        return [
+            _validate(model, parse(data, f"{name}:{number}"), f"{name}:{number}")
+            for number, data in read_lines(path)
+        ]
+
+
+def event_chain(path: Path) -> Iterator[tuple[int, str, EventLine]]:
+    """Yields (line number, prev that the line should hold, event) of an events file."""
+    expected = canonical.GENESIS
+    for number, data in read_lines(path):
+        yield number, expected, read_model(EventLine, data, f"{path.name}:{number}")
+        expected = canonical.sha256(data)
+
+
+def _by_run(lines: list[L]) -> dict[tuple[str, int], list[L]]:
+    split: dict[tuple[str, int], list[L]] = {}
+    for line in lines:
+        split.setdefault((line.arm, line.seed), []).append(line)  # type: ignore[attr-defined]
+    return split
+
+
+def _validate(model: type[L], value: Any, place: str) -> L:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])[:120] or "value"
+        code = "E103" if first["type"] in ("missing", "extra_forbidden") else "E102"
+        raise RecordError(code, place, f"{where!r}: {first['msg']}") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key occurs twice in one object")
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:20]} overflows a float")
+    return value
+
+
+def _deeper_than(value: Any, levels: int) -> bool:
+    """Breadth first, so that depth costs no stack."""
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [
+            child
+            for node in layer
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, dict | list)
+        ]
+        if not layer:
+            return False
+    return True
