@@ -1,4 +1,4 @@
-"""Reads a run directory strictly: every fault names its file and line, and no input can exhaust the reader."""
+"""Reads a run directory strictly: a fault names its file and line, and no input can exhaust the reader."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ MAX_LINES = 5_000_000
 MAX_DEPTH = 32
 
 L = TypeVar("L", bound=Line)
+R = TypeVar("R", EventLine, SpanLine, RolloutLine, UpdateLine, EvalLine)
 
 
 def parse(data: bytes, place: str) -> Any:
@@ -162,12 +163,16 @@ class RunRecord:
         """One view per (arm, seed), in the order in which they started."""
         found = {(e.arm, e.seed): e.t_ns for e in self.events if e.key == "run_start"}
         stops = {(e.arm, e.seed): e.t_ns for e in self.events if e.key == "run_stop"}
-        split = [
-            _by_run(lines) for lines in (self.events, self.spans, self.rollouts, self.updates, self.evals)
-        ]
+        all_events, all_spans = _by_run(self.events), _by_run(self.spans)
+        all_rollouts, all_updates, all_evals = (
+            _by_run(self.rollouts),
+            _by_run(self.updates),
+            _by_run(self.evals),
+        )
         views: list[ArmView] = []
         for key, start in found.items():
-            events, spans, rollouts, updates, evals = (tuple(part.get(key, ())) for part in split)
+            events, spans = tuple(all_events.get(key, ())), tuple(all_spans.get(key, ()))
+            updates = tuple(all_updates.get(key, ()))
             # a killed run has no run_stop; its window ends with the last thing it recorded
             ends = [e.t_ns for e in events] + [s.t1_ns for s in spans] + [u.t1_ns for u in updates]
             views.append(
@@ -179,9 +184,9 @@ class RunRecord:
                     stop_ns=stops.get(key, max(ends, default=start)),
                     events=events,
                     spans=spans,
-                    rollouts=rollouts,
+                    rollouts=tuple(all_rollouts.get(key, ())),
                     updates=updates,
-                    evals=evals,
+                    evals=tuple(all_evals.get(key, ())),
                 )
             )
         return views
@@ -211,10 +216,10 @@ def event_chain(path: Path) -> Iterator[tuple[int, str, EventLine]]:
         expected = canonical.sha256(data)
 
 
-def _by_run(lines: list[L]) -> dict[tuple[str, int], list[L]]:
-    split: dict[tuple[str, int], list[L]] = {}
+def _by_run(lines: list[R]) -> dict[tuple[str, int], list[R]]:
+    split: dict[tuple[str, int], list[R]] = {}
     for line in lines:
-        split.setdefault((line.arm, line.seed), []).append(line)  # type: ignore[attr-defined]
+        split.setdefault((line.arm, line.seed), []).append(line)
     return split
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from leaderboard.schema import SpanLine
@@ -44,13 +45,13 @@ def subtract(intervals: Iterable[Interval], holes: Iterable[Interval]) -> list[I
     for start, stop in merge(intervals):
         while first < len(taken) and taken[first][1] <= start:
             first += 1
-        at = start
-        for low, high in taken[first:]:
-            if low >= stop:
-                break
+        at, nearest = start, first
+        while nearest < len(taken) and taken[nearest][0] < stop:
+            low, high = taken[nearest]
             if low > at:
                 left.append((at, low))
             at = max(at, high)
+            nearest += 1
         if at < stop:
             left.append((at, stop))
     return left
@@ -68,7 +69,7 @@ def attribute(spans: Sequence[SpanLine], window: Interval) -> Iterator[tuple[Spa
     borders = sorted({min(max(t, low), high) for span in inside for t in (span.t0_ns, span.t1_ns)})
     active: list[tuple[int, int, int, SpanLine]] = []
     entered = 0
-    for begin, end in zip(borders, borders[1:], strict=False):
+    for begin, end in itertools.pairwise(borders):
         while entered < len(starts) and starts[entered].t0_ns <= begin:
             span = starts[entered]
             heapq.heappush(active, (PRIORITY.index(span.role), -span.t0_ns, entered, span))

@@ -73,8 +73,8 @@ _ALL = (
         name="exposed",
         title="Where the learner's time goes",
         unit="0-1",
-        formula="each instant of W: train if training, else sync, else eval, else generation if an episode is "
-        "open, else other; adds up to 1",
+        formula="each instant of W: train if training, else sync, else eval, else generation if an "
+        "episode is open, else other; adds up to 1",
         population=f"spans of all devices and rollouts in {_WORK}",
     ),
     Metric(
@@ -89,7 +89,8 @@ _ALL = (
         name="staleness",
         title="Staleness",
         unit="optimizer updates",
-        formula="learner version at consumption - version that sampled the token; mean, p50, p95, max, histogram",
+        formula="learner version at consumption - version that sampled the token; mean, p50, p95, max, "
+        "histogram",
         population="sampled tokens of consumed rollouts",
         better="lower",
     ),
@@ -174,8 +175,8 @@ _ALL = (
         name="accuracy",
         title="Accuracy",
         unit="0-1",
-        formula="mean reward of all scheduled items, an errored item counts 0; Wilson 95 % interval; by tenant "
-        "before (eval 0), after (last eval) and as a curve",
+        formula="mean reward of all scheduled items, an errored item counts 0; Wilson 95 % interval; "
+        "by tenant before (eval 0), after (last eval) and as a curve",
         population="evals by tenant",
         better="higher",
     ),
@@ -183,8 +184,8 @@ _ALL = (
         name="speedup",
         title="Speed-up",
         unit="x",
-        formula="exp(mean over seeds of log(t_work(baseline) / t_work(arm))); paired t 95 % interval, from two "
-        "seeds on",
+        formula="exp(mean over seeds of log(t_work(baseline) / t_work(arm))); paired t 95 % interval, from "
+        "two seeds on",
         population="seeds that both arms finished; baseline S1, else the first arm",
         better="higher",
     ),
