@@ -1,0 +1,1 @@
+"""Trajectories on their way from actors to the learner."""

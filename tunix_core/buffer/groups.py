@@ -1,0 +1,94 @@
+"""Assembles trajectories into groups and keeps each tenant's books until the groups are spent.
+
+Bounded by construction: admission lets at most (max_staleness + 1) x groups_per_update groups of a tenant in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tunix_core.schedule import GroupView, TenantView
+from tunix_core.tenant import Ledger
+from tunix_core.types import Fate, Group, TenantSpec, Trajectory
+
+
+@dataclass(slots=True)
+class _Assembly:
+    admitted_version: int
+    trajectories: dict[int, Trajectory] = field(default_factory=dict)
+
+
+class TenantBuffer:
+    """One tenant's outstanding groups, its versions and its ledger."""
+
+    def __init__(self, spec: TenantSpec) -> None:
+        self.spec = spec
+        self.ledger = Ledger(spec.tenant_id)
+        self.admitted = 0
+        self.learner_version = 0
+        self.updates_done = 0
+        self.published_version = 0
+        self.stopped: str | None = None
+        self._groups: dict[int, _Assembly] = {}
+
+    @property
+    def view(self) -> TenantView:
+        """What the timetable may know. Versions here count updates done: a skipped step is one, too."""
+        return TenantView(
+            tenant_id=self.spec.tenant_id,
+            published_version=self.published_version,
+            learner_version=self.learner_version,
+            admitted=self.admitted,
+            groups_per_update=self.spec.groups_per_update,
+            updates_total=self.spec.updates,
+            outstanding=tuple(
+                GroupView(
+                    ordinal=k,
+                    complete=len(g.trajectories) == self.spec.group_size,
+                    oldest_version=min(
+                        (t.oldest_version for t in g.trajectories.values()), default=g.admitted_version
+                    ),
+                )
+                for k, g in self._groups.items()
+            ),
+            stopped=self.stopped is not None,
+        )
+
+    def admit(self, ordinal: int) -> None:
+        """Opens the next group."""
+        self.ledger.admit(ordinal, self.spec.group_size)
+        self._groups[ordinal] = _Assembly(self.published_version)
+        self.admitted = max(self.admitted, ordinal + 1)
+
+    def add(self, trajectory: Trajectory) -> bool:
+        """Takes a finished trajectory; whether its group is now complete."""
+        ticket = trajectory.ticket
+        group = self._groups[ticket.ordinal]
+        self.ledger.arrive(ticket.ordinal, ticket.sample_index, trajectory.sampled_tokens)
+        group.trajectories[ticket.sample_index] = trajectory
+        return len(group.trajectories) == self.spec.group_size
+
+    def take(self, ordinals: Sequence[int], fate: Fate) -> list[Group]:
+        """Removes complete groups and settles them; errored members keep the fate ERRORED."""
+        taken = []
+        for ordinal in ordinals:
+            members = self._groups.pop(ordinal).trajectories
+            errored = {i: Fate.ERRORED for i, t in members.items() if t.error is not None}
+            self.ledger.settle(ordinal, fate, errored)
+            trajectories = tuple(members[i] for i in sorted(members))
+            taken.append(
+                Group(tenant_id=self.spec.tenant_id, ordinal=ordinal, trajectories=trajectories)
+            )
+        return taken
+
+    def close(self) -> list[Trajectory]:
+        """Settles whatever is left as SURPLUS (quota met, tenant stopped, run ended); what had arrived."""
+        left = []
+        for ordinal in sorted(self._groups):
+            members = self._groups[ordinal].trajectories
+            errored = {i: Fate.ERRORED for i, t in members.items() if t.error is not None}
+            self.ledger.settle(ordinal, Fate.SURPLUS, errored)
+            left += [members[i] for i in sorted(members)]
+        self._groups.clear()
+        return left

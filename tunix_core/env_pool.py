@@ -1,0 +1,257 @@
+"""Environment workers: threads that build, reset and step environments while the device works.
+
+A call that passes its deadline is answered with an error and its thread replaced, so that one hung tool costs
+one episode and never the run. Threads are daemons: a hung one cannot keep the process alive.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tunix_core.environment import Environment, EnvFactory
+from tunix_core.types import EpisodeTicket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvReply:
+    """What an environment answered to reset (action None) or step."""
+
+    ticket: EpisodeTicket
+    observation: str = ""
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+    info: dict[str, Any] = field(default_factory=dict)
+    t_start_ns: int = 0
+    t_end_ns: int = 0
+    error: str | None = None
+
+
+class EnvPool(Protocol):
+    """Opens and steps environments; answers come back through `poll`, in any order."""
+
+    def open(self, ticket: EpisodeTicket) -> None:
+        """Builds the episode's environment and resets it."""
+        ...
+
+    def step(self, ticket: EpisodeTicket, action: str) -> None:
+        """Steps the episode's environment."""
+        ...
+
+    def close(self, ticket: EpisodeTicket) -> None:
+        """Frees the episode's environment."""
+        ...
+
+    def poll(self) -> list[EnvReply]:
+        """Everything that has been answered since the last call; never blocks."""
+        ...
+
+    def wait(self, timeout_s: float) -> bool:
+        """Blocks until an answer is there or the time is up; whether one is there."""
+        ...
+
+    @property
+    def waiting(self) -> list[tuple[EpisodeTicket, float]]:
+        """Calls under way, with their age in seconds, oldest first."""
+        ...
+
+    def shutdown(self) -> None:
+        """Ends the workers."""
+        ...
+
+
+def _call(env: Environment | None, factory: EnvFactory, ticket: EpisodeTicket, action: str | None) -> Any:
+    """Runs one call; returns (environment, fields of the reply)."""
+    if action is None or env is None:
+        env = factory(ticket)
+        options = {"split": ticket.split, "index": ticket.item_index}
+        observation, info = env.reset(seed=ticket.env_seed, options=options)
+        return env, {"observation": observation, "info": dict(info)}
+    observation, reward, terminated, truncated, info = env.step(action)
+    return env, {
+        "observation": observation,
+        "reward": float(reward),
+        "terminated": bool(terminated),
+        "truncated": bool(truncated),
+        "info": dict(info),
+    }
+
+
+class InlineEnvPool:
+    """Runs every call at once, in the caller's thread: deterministic, for parity, replay and tests."""
+
+    def __init__(self, factory: EnvFactory, clock_ns: Callable[[], int]) -> None:
+        self._factory, self._clock_ns = factory, clock_ns
+        self._envs: dict[tuple[str, int, int], Environment] = {}
+        self._replies: list[EnvReply] = []
+
+    def open(self, ticket: EpisodeTicket) -> None:
+        """Builds and resets, now."""
+        self._run(ticket, None)
+
+    def step(self, ticket: EpisodeTicket, action: str) -> None:
+        """Steps, now."""
+        self._run(ticket, action)
+
+    def close(self, ticket: EpisodeTicket) -> None:
+        """Closes the environment if it is open."""
+        env = self._envs.pop(ticket.key, None)
+        if env is not None:
+            env.close()
+
+    def poll(self) -> list[EnvReply]:
+        """All answers so far."""
+        replies, self._replies = self._replies, []
+        return replies
+
+    def wait(self, timeout_s: float) -> bool:
+        """Nothing is ever under way."""
+        del timeout_s
+        return bool(self._replies)
+
+    @property
+    def waiting(self) -> list[tuple[EpisodeTicket, float]]:
+        """Nothing is ever under way."""
+        return []
+
+    def shutdown(self) -> None:
+        """Closes what is open."""
+        for env in self._envs.values():
+            env.close()
+        self._envs.clear()
+
+    def _run(self, ticket: EpisodeTicket, action: str | None) -> None:
+        t0 = self._clock_ns()
+        try:
+            env, fields = _call(self._envs.get(ticket.key), self._factory, ticket, action)
+            self._envs[ticket.key] = env
+        except Exception as e:  # noqa: BLE001 - the border: whatever an environment raises becomes data
+            fields = {"error": f"{type(e).__name__}: {e}"}
+        self._replies.append(EnvReply(ticket=ticket, t_start_ns=t0, t_end_ns=self._clock_ns(), **fields))
+
+
+@dataclass(slots=True)
+class _Call:
+    ticket: EpisodeTicket
+    action: str | None
+    started_s: float | None = None
+    done: bool = False
+
+
+class ThreadEnvPool:
+    """A fixed number of worker threads; a sleeping or hung environment occupies one of them."""
+
+    def __init__(
+        self, factory: EnvFactory, clock_ns: Callable[[], int], *, workers: int, timeout_s: float
+    ) -> None:
+        self._factory, self._clock_ns, self._timeout_s = factory, clock_ns, timeout_s
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        # guards everything below; workers notify it when an answer is in
+        self._answered = threading.Condition()
+        self._envs: dict[tuple[str, int, int], Environment] = {}
+        self._running: dict[tuple[str, int, int], _Call] = {}
+        self._replies: list[EnvReply] = []
+        self._workers = workers
+        for _ in range(workers):
+            self._spawn()
+
+    def open(self, ticket: EpisodeTicket) -> None:
+        """Queues building and resetting."""
+        self._submit(ticket, None)
+
+    def step(self, ticket: EpisodeTicket, action: str) -> None:
+        """Queues a step."""
+        self._submit(ticket, action)
+
+    def close(self, ticket: EpisodeTicket) -> None:
+        """Closes the environment if it is open; one that is still being stepped is left to its worker."""
+        with self._answered:
+            busy = ticket.key in self._running
+            env = None if busy else self._envs.pop(ticket.key, None)
+        if env is not None:
+            env.close()
+
+    def poll(self) -> list[EnvReply]:
+        """All answers so far; calls past their deadline are answered with an error here."""
+        with self._answered:
+            self._expire()
+            replies, self._replies = self._replies, []
+            return replies
+
+    def wait(self, timeout_s: float) -> bool:
+        """Blocks until an answer, the next deadline, or the time is up."""
+        with self._answered:
+            if not self._replies:
+                now = time.monotonic()
+                started = [c.started_s for c in self._running.values() if c.started_s is not None]
+                until_deadline = min((s + self._timeout_s - now for s in started), default=timeout_s)
+                self._answered.wait(max(0.0, min(timeout_s, until_deadline)))
+            return bool(self._replies)
+
+    @property
+    def waiting(self) -> list[tuple[EpisodeTicket, float]]:
+        """Calls under way or queued, oldest first; a queued one has age 0."""
+        now = time.monotonic()
+        with self._answered:
+            ages = [
+                (c.ticket, now - c.started_s if c.started_s is not None else 0.0) for c in self._running.values()
+            ]
+        return sorted(ages, key=lambda x: -x[1])
+
+    def shutdown(self) -> None:
+        """Asks the workers to end; a hung one ends with the process."""
+        for _ in range(self._workers):
+            self._calls.put(None)
+        with self._answered:
+            idle = [k for k in self._envs if k not in self._running]
+            envs = [self._envs.pop(k) for k in idle]
+        for env in envs:
+            env.close()
+
+    def _submit(self, ticket: EpisodeTicket, action: str | None) -> None:
+        call = _Call(ticket, action)
+        with self._answered:
+            self._running[ticket.key] = call
+        self._calls.put(call)
+
+    def _spawn(self) -> None:
+        threading.Thread(target=self._work, name="env-worker", daemon=True).start()
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            with self._answered:
+                env = self._envs.get(call.ticket.key)
+                call.started_s = time.monotonic()
+            t0 = self._clock_ns()
+            try:
+                env, fields = _call(env, self._factory, call.ticket, call.action)
+            except Exception as e:  # noqa: BLE001 - the border: whatever an environment raises becomes data
+                fields = {"error": f"{type(e).__name__}: {e}"}
+            reply = EnvReply(ticket=call.ticket, t_start_ns=t0, t_end_ns=self._clock_ns(), **fields)
+            with self._answered:
+                if call.done:  # answered by its deadline meanwhile; this thread has been replaced
+                    return
+                call.done = True
+                self._running.pop(call.ticket.key, None)
+                if env is not None:
+                    self._envs[call.ticket.key] = env
+                self._replies.append(reply)
+                self._answered.notify()
+
+    def _expire(self) -> None:
+        now = time.monotonic()
+        for key, call in list(self._running.items()):
+            if call.started_s is None or now - call.started_s < self._timeout_s:
+                continue
+            call.done = True
+            del self._running[key]
+            self._envs.pop(key, None)
+            t = self._clock_ns()
+            error = f"environment call took longer than its limit of {self._timeout_s:g} s"
+            self._replies.append(EnvReply(ticket=call.ticket, t_start_ns=t, t_end_ns=t, error=error))
+            self._spawn()

@@ -1,0 +1,1 @@
+"""The learner: several tenants, one packed step."""

@@ -1,0 +1,302 @@
+"""The learner as a stage: groups of several tenants in, one optimizer step each, reports out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tunix_core import packing
+from tunix_core.advantages import group_advantages, invalid_count
+from tunix_core.errors import LearnerError
+from tunix_core.learner.state import hyper_of, init_state
+from tunix_core.learner.update import accumulate, apply, empty_tally
+from tunix_core.losses import sequence_token_weights
+from tunix_core.model.config import ModelConfig
+from tunix_core.model.lora import factors_sha256, read_slot
+from tunix_core.types import (
+    AdapterVersion,
+    Bucket,
+    Group,
+    LossSpec,
+    Span,
+    StopReason,
+    TenantSpec,
+    TrainSequence,
+    Trajectory,
+    UpdateReport,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantBatch:
+    """One tenant's share of an update, ready to pack."""
+
+    sequences: tuple[TrainSequence, ...]
+    weights: np.ndarray
+    rewards: tuple[float | None, ...]
+    groups_no_signal: int
+    reward_mean_kept: float | None
+    invalid_rewards: int
+
+
+def flat(trajectory: Trajectory, advantage: float) -> TrainSequence:
+    """A trajectory as one sequence: the ids as they were sampled and read, never tokenised again."""
+    ticket = trajectory.ticket
+    turns = trajectory.turns
+    return TrainSequence(
+        tenant_id=ticket.tenant_id,
+        ordinal=ticket.ordinal,
+        sample_index=ticket.sample_index,
+        token_ids=np.concatenate([t.token_ids for t in turns]),
+        loss_mask=np.concatenate([t.loss_mask for t in turns]),
+        behavior_logprobs=np.concatenate([t.behavior_logprobs for t in turns]),
+        policy_version=np.concatenate([t.policy_version for t in turns]),
+        advantage=advantage,
+    )
+
+
+def tenant_batch(groups: Sequence[Group], loss: LossSpec, constant: float) -> TenantBatch:
+    """Advantages within each group, weights over the tenant's whole update.
+
+    Errored trajectories and rewards that are not finite take no part in a group's statistics and carry no
+    loss; so do truncated ones where `loss.truncated` is 'mask'. `constant` normalises 'constant' aggregation.
+    A trajectory whose advantage is exactly zero stays in the denominator: what a group without signal would
+    have weighed is part of the tenant's batch.
+    """
+    sequences: list[TrainSequence] = []
+    loss_tokens: list[int] = []
+    rewards: list[float | None] = []
+    kept: list[float] = []
+    no_signal = 0
+    invalid = 0
+    for group in groups:
+        scored = [t for t in group.trajectories if t.error is None]
+        values = [t.reward for t in scored]
+        valid = [not (loss.truncated == "mask" and t.stop is not StopReason.TERMINATED) for t in scored]
+        invalid += invalid_count(values)
+        valid = [v and math.isfinite(r) for v, r in zip(valid, values, strict=True)]
+        advantages = group_advantages(values, loss.advantage, valid=valid)
+        rewards += [r if math.isfinite(r) else None for r in values]
+        if np.any(advantages != 0):
+            kept += [r for r in values if math.isfinite(r)]
+        else:
+            no_signal += 1
+        for trajectory, advantage, counts in zip(scored, advantages, valid, strict=True):
+            sequence = flat(trajectory, float(advantage))
+            if not counts:
+                continue
+            sequences.append(sequence)
+            loss_tokens.append(int(sequence.loss_mask.sum()))
+    weights = sequence_token_weights(
+        loss_tokens, loss.aggregation, constant if loss.aggregation == "constant" else None
+    )
+    return TenantBatch(
+        sequences=tuple(sequences),
+        weights=weights,
+        rewards=tuple(rewards),
+        groups_no_signal=no_signal,
+        reward_mean_kept=float(np.mean(kept)) if kept else None,
+        invalid_rewards=invalid,
+    )
+
+
+class Learner:
+    """Owns the trained state of all tenants. One owner drives it."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        params: Any,
+        tenants: Sequence[TenantSpec],
+        *,
+        max_rank: int,
+        buckets: Sequence[Bucket],
+        clock_ns: Callable[[], int],
+        on_span: Callable[[Span], None],
+        device: str = "cpu:0",
+    ) -> None:
+        self.config, self.params, self.tenants = config, params, tuple(tenants)
+        self.slot_of = {t.tenant_id: i for i, t in enumerate(tenants)}
+        self.hyper = hyper_of(tenants)
+        self.state = init_state(config, tenants, max_rank)
+        self.buckets = tuple(buckets)
+        self.versions = dict.fromkeys(self.slot_of, 0)
+        self.losses = tuple(dict.fromkeys(t.loss for t in tenants))
+        self._loss_index = np.asarray([self.losses.index(t.loss) for t in tenants], np.int32)
+        self._clock_ns, self._on_span, self._device = clock_ns, on_span, device
+
+    def update(self, update_id: int, due: Mapping[str, Sequence[Group]]) -> list[UpdateReport]:
+        """One step for every tenant in `due`; a report each, `skipped` set where no step was taken.
+
+        A tenant without any loss token, or with all advantages zero, still counts the update: its parameters
+        stay as they are to the bit and its version rises, since the groups are spent.
+        """
+        t0 = self._clock_ns()
+        shares = {
+            name: tenant_batch(groups, self._spec(name).loss, float(self._spec(name).sampling.max_new_tokens))
+            for name, groups in due.items()
+        }
+        flat_sequences = [s for name in due for s in shares[name].sequences]
+        weights = np.concatenate([shares[name].weights for name in due]) if due else np.zeros(0)
+        plan = packing.plan(
+            [len(s.token_ids) for s in flat_sequences],
+            [s.tenant_id for s in flat_sequences],
+            self.buckets,
+        )
+        batches = packing.pack(flat_sequences, weights, self.slot_of, self.versions, plan)
+        grad_sum, tally = self.state.grad_sum, empty_tally(len(self.tenants))
+        for batch in batches:
+            grad_sum, tally = accumulate(
+                self.params,
+                self.state.adapters.factors,
+                self.state.adapters.scale,
+                self.hyper.temperature,
+                self._loss_index,
+                batch,
+                grad_sum,
+                tally,
+                config=self.config,
+                losses=self.losses,
+            )
+        signal = {name for name in due if any(s.advantage != 0 for s in shares[name].sequences)}
+        signal |= {n for n in due if shares[n].sequences and self._spec(n).loss.kl_coefficient > 0}
+        mask = np.asarray([t.tenant_id in signal for t in self.tenants])
+        self.state, applied = apply(self.state._replace(grad_sum=grad_sum), self.hyper, mask)
+        tally, applied = jax.device_get((tally, applied))
+        t1 = self._clock_ns()
+        stats = plan.stats
+        self._on_span(
+            Span(
+                device=self._device,
+                role="train",
+                t0_ns=t0,
+                t1_ns=t1,
+                tenants=tuple(sorted(due)),
+                executed_slots=stats.executed_slots,
+                real_tokens=stats.real_tokens,
+            )
+        )
+        reports = []
+        for name in due:
+            slot = self.slot_of[name]
+            skipped = None
+            if name not in signal:
+                skipped = "no signal: every advantage is zero"
+            elif not applied.stepped[slot]:
+                skipped = "non-finite gradient"
+            before = self.versions[name]
+            after = before if skipped == "non-finite gradient" else before + 1
+            self.versions[name] = after
+            reports.append(
+                self._report(
+                    update_id, name, before, after, due[name], shares[name], tally, applied, stats, t0, t1, skipped
+                )
+            )
+        return reports
+
+    def adapter(self, tenant_id: str) -> AdapterVersion:
+        """The tenant's current factors, on the host, with their hash."""
+        factors = read_slot(self.state.adapters.factors, self.slot_of[tenant_id])
+        return AdapterVersion(
+            tenant_id=tenant_id,
+            version=self.versions[tenant_id],
+            factors=factors,
+            sha256=factors_sha256(factors),
+            t_ns=self._clock_ns(),
+        )
+
+    def warm_up(self) -> None:
+        """Compiles every bucket and the optimizer step; leaves the state as it was."""
+        for bucket in self.buckets:
+            shape = (bucket.rows, bucket.length)
+            batch = packing.PackedBatch(
+                *(np.zeros(shape, np.int32) for _ in range(4)),
+                np.zeros(shape, bool),
+                *(np.zeros(shape, np.float32) for _ in range(3)),
+                np.zeros(bucket.rows, np.int32),
+            )
+            grad_sum, tally = accumulate(
+                self.params,
+                self.state.adapters.factors,
+                self.state.adapters.scale,
+                self.hyper.temperature,
+                self._loss_index,
+                batch,
+                self.state.grad_sum,
+                empty_tally(len(self.tenants)),
+                config=self.config,
+                losses=self.losses,
+            )
+            self.state = self.state._replace(grad_sum=grad_sum)
+            jax.block_until_ready(tally)
+        self.state, _ = apply(self.state, self.hyper, np.zeros(len(self.tenants), bool))
+        jax.block_until_ready(jnp.zeros(()))
+
+    def _spec(self, tenant_id: str) -> TenantSpec:
+        if tenant_id not in self.slot_of:
+            raise LearnerError(f"tenant {tenant_id!r} has no slot; the learner holds {sorted(self.slot_of)}")
+        return self.tenants[self.slot_of[tenant_id]]
+
+    def _report(
+        self,
+        update_id: int,
+        name: str,
+        before: int,
+        after: int,
+        groups: Sequence[Group],
+        share: TenantBatch,
+        tally: Any,
+        applied: Any,
+        stats: packing.PackStats,
+        t0: int,
+        t1: int,
+        skipped: str | None,
+    ) -> UpdateReport:
+        slot = self.slot_of[name]
+        tokens = float(tally.tokens[slot])
+
+        def mean(total: np.ndarray) -> float:
+            return float(total[slot]) / tokens if tokens else 0.0
+
+        squared = float(tally.weight_squared[slot])
+        ages: dict[int, int] = {}
+        for s in share.sequences:
+            for age, n in zip(
+                *np.unique(before - s.policy_version[s.loss_mask], return_counts=True), strict=True
+            ):
+                ages[int(age)] = ages.get(int(age), 0) + int(n)
+        finite = [r for r in share.rewards if r is not None]
+        return UpdateReport(
+            update_id=update_id,
+            tenant_id=name,
+            version_before=before,
+            version_after=after,
+            ordinals=tuple(g.ordinal for g in groups),
+            t0_ns=t0,
+            t1_ns=t1,
+            published_ns=t1,
+            loss=float(tally.loss[slot]),
+            grad_norm=float(applied.grad_norm[slot]),
+            learning_rate=float(applied.learning_rate[slot]),
+            clip_fraction=mean(tally.clipped),
+            is_ess=float(tally.weight[slot]) ** 2 / (squared * tokens) if squared and tokens else 1.0,
+            max_is_weight=float(tally.max_weight[slot]),
+            kl=mean(tally.kl),
+            logprob_gap=mean(tally.gap),
+            entropy=mean(tally.entropy),
+            loss_tokens=int(tokens),
+            real_tokens=stats.real_tokens,
+            executed_slots=stats.executed_slots,
+            staleness=ages,
+            reward_mean=float(np.mean(finite)) if finite else 0.0,
+            reward_mean_kept=share.reward_mean_kept,
+            groups_no_signal=share.groups_no_signal,
+            invalid_rewards=share.invalid_rewards,
+            skipped=skipped,
+        )

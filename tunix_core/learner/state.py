@@ -1,0 +1,99 @@
+"""What the learner owns: adapters, optimizer state and version of every tenant, stacked on a leading T."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from tunix_core.errors import ConfigError
+from tunix_core.model.config import ModelConfig
+from tunix_core.model.lora import Adapters, Factors, stack_adapters
+from tunix_core.types import Array, OptimizerSpec, TenantSpec
+
+
+class LearnerState(NamedTuple):
+    """Trained state; the frozen base is an argument beside it, never copied.
+
+    adapters [T, ...]; adam: optax state, vmapped (leading T); updates int32 [T]; grad_sum as the factors.
+    """
+
+    adapters: Adapters
+    adam: Any
+    updates: Array
+    grad_sum: Factors
+
+
+class Hyper(NamedTuple):
+    """One value per tenant [T], float32; sgd bool; temperature is the one the tenant samples with."""
+
+    learning_rate: Array
+    warmup_updates: Array
+    clip_norm: Array
+    b1: Array
+    b2: Array
+    eps: Array
+    sgd: Array
+    temperature: Array
+
+
+def hyper_of(tenants: Sequence[TenantSpec]) -> Hyper:
+    """Collects the tenants' optimizer settings. Raises ConfigError for one that cannot work."""
+    for t in tenants:
+        _check(t)
+    optimizers = [t.optimizer for t in tenants]
+
+    def column(name: str) -> np.ndarray:
+        return np.asarray([getattr(o, name) for o in optimizers], np.float32)
+
+    return Hyper(
+        learning_rate=column("learning_rate"),
+        warmup_updates=column("warmup_updates"),
+        clip_norm=column("clip_norm"),
+        b1=column("b1"),
+        b2=column("b2"),
+        eps=column("eps"),
+        sgd=np.asarray([o.kind == "sgd" for o in optimizers]),
+        temperature=np.asarray([t.sampling.temperature for t in tenants], np.float32),
+    )
+
+
+def _check(tenant: TenantSpec) -> None:
+    o: OptimizerSpec = tenant.optimizer
+    if o.kind not in ("adam", "sgd"):
+        raise ConfigError(f"tenant {tenant.tenant_id!r}: optimizer {o.kind!r} not found; use 'adam' or 'sgd'")
+    if not o.learning_rate >= 0 or not o.clip_norm > 0:
+        raise ConfigError(
+            f"tenant {tenant.tenant_id!r}: learning_rate {o.learning_rate} must be >= 0 and clip_norm "
+            f"{o.clip_norm} > 0"
+        )
+    if not tenant.sampling.temperature > 0:
+        raise ConfigError(
+            f"tenant {tenant.tenant_id!r}: training at temperature {tenant.sampling.temperature} has no "
+            "probability ratios; use a temperature above 0"
+        )
+    if tenant.sampling.top_p < 1 or tenant.sampling.top_k > 0:
+        raise ConfigError(
+            f"tenant {tenant.tenant_id!r}: top_p and top_k cut the sampling distribution, which the learner "
+            "does not reproduce; use them in evaluation only"
+        )
+
+
+def adam(b1: Array | float, b2: Array | float, eps: Array | float) -> optax.GradientTransformation:
+    """Adam's direction without the step size (Kingma & Ba 2014, arXiv 1412.6980)."""
+    return optax.scale_by_adam(b1=b1, b2=b2, eps=eps)  # pyright: ignore[reportArgumentType]
+
+
+def init_state(config: ModelConfig, tenants: Sequence[TenantSpec], max_rank: int) -> LearnerState:
+    """Version 0 of every tenant, tenant k in slot k."""
+    adapters = stack_adapters(config, tenants, max_rank)
+    return LearnerState(
+        adapters=adapters,
+        adam=jax.vmap(adam(0.9, 0.95, 1e-8).init)(adapters.factors),
+        updates=jnp.zeros(len(tenants), jnp.int32),
+        grad_sum=jax.tree.map(jnp.zeros_like, adapters.factors),
+    )

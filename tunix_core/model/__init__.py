@@ -1,0 +1,1 @@
+"""The shared base model and the adapters stacked on it."""

@@ -1,0 +1,1 @@
+"""Continuous-batching sampler over stacked adapters."""

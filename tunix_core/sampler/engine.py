@@ -1,0 +1,297 @@
+"""Continuous batching: requests join and leave slots between dispatches, tenants mixed in one batch."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tunix_core.errors import SamplerError
+from tunix_core.model.config import ModelConfig
+from tunix_core.model.decoder import empty_cache
+from tunix_core.model.lora import Adapters, write_slot
+from tunix_core.sampler import kernels
+from tunix_core.types import AdapterVersion, SampleRequest, SampleResult, SamplingSpec, Span, StopReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplerSpec:
+    """Fixed shapes of the sampler. prefill_lengths ascend; the last is the longest context it takes."""
+
+    slots: int = 32
+    prefill_lanes: int = 16
+    prefill_lengths: tuple[int, ...] = (32, 96)
+    max_new_tokens: int = 24
+    decode_steps: int = 4
+
+    @property
+    def max_context(self) -> int:
+        """Longest prompt in tokens."""
+        return self.prefill_lengths[-1]
+
+    @property
+    def cache_length(self) -> int:
+        """Positions per slot: a full prompt, a full turn, and one dispatch beyond."""
+        return self.max_context + self.max_new_tokens + self.decode_steps
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A turn being generated."""
+
+    request: SampleRequest
+    t_start_ns: int
+    token_ids: list[int] = field(default_factory=list)
+    behavior_logprobs: list[float] = field(default_factory=list)
+    policy_version: list[int] = field(default_factory=list)
+
+
+class SamplerEngine:
+    """Owns the cache, the live adapters and the slots. Not thread-safe: one owner drives it."""
+
+    def __init__(
+        self,
+        spec: SamplerSpec,
+        config: ModelConfig,
+        params: Any,
+        adapters: Adapters,
+        *,
+        stop_ids: Sequence[int],
+        clock_ns: Callable[[], int],
+        on_span: Callable[[Span], None],
+        device: str = "cpu:0",
+    ) -> None:
+        self.spec, self.config, self.params = spec, config, params
+        self.adapters = adapters
+        self.versions = [0] * adapters.scale.shape[0]
+        self._stop_ids = tuple(stop_ids)
+        self._stops = jnp.asarray(self._stop_ids, jnp.int32)
+        self._clock_ns, self._on_span, self._device = clock_ns, on_span, device
+        self._cache = empty_cache(config, spec.slots, spec.cache_length)
+        self._slots: list[_Slot | None] = [None] * spec.slots
+        self._queue: deque[SampleRequest] = deque()
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is anything to prefill or decode."""
+        return bool(self._queue) or any(self._slots)
+
+    @property
+    def pending(self) -> int:
+        """Requests queued or in a slot."""
+        return len(self._queue) + sum(s is not None for s in self._slots)
+
+    def submit(self, request: SampleRequest) -> None:
+        """Queues one turn. Raises SamplerError for a context or limit the compiled shapes cannot hold."""
+        n = len(request.context_ids)
+        if not 1 <= n <= self.spec.max_context:
+            raise SamplerError(
+                f"context of {n} tokens for {request.ticket.key} is outside 1..{self.spec.max_context} "
+                "(the longest prefill length)"
+            )
+        if not 1 <= request.sampling.max_new_tokens <= self.spec.max_new_tokens:
+            raise SamplerError(
+                f"max_new_tokens {request.sampling.max_new_tokens} is outside 1..{self.spec.max_new_tokens}"
+            )
+        self._queue.append(request)
+
+    def publish(self, adapter: AdapterVersion, slot: int) -> None:
+        """Swaps one tenant's adapter in; tokens sampled from now on carry its version."""
+        factors = write_slot(self.adapters.factors, slot, adapter.factors)
+        self.adapters = self.adapters._replace(factors=jax.block_until_ready(factors))
+        self.versions[slot] = adapter.version
+
+    def warm_up(self) -> None:
+        """Compiles every prefill length and the decode step on an idle engine; leaves no trace."""
+        spec = self.spec
+        rows, _ = _rows([], spec.prefill_lanes)
+        nowhere = np.full(spec.prefill_lanes, spec.slots, np.int32)
+        for length in spec.prefill_lengths:
+            self._cache, *_ = kernels.prefill(
+                self.params,
+                self.adapters,
+                self._cache,
+                np.zeros((spec.prefill_lanes, length), np.int32),
+                np.zeros(spec.prefill_lanes, np.int32),
+                nowhere,
+                rows,
+                config=self.config,
+                filtered=False,
+            )
+        idle = np.zeros(spec.slots, np.int32)
+        rows, _ = _rows([], spec.slots)
+        self._cache, out = kernels.decode(
+            self.params,
+            self.adapters,
+            self._cache,
+            idle,
+            idle,
+            idle,
+            rows,
+            self._stops,
+            config=self.config,
+            steps=spec.decode_steps,
+            filtered=False,
+        )
+        jax.block_until_ready(out)
+
+    def turn(self) -> list[SampleResult]:
+        """Does one dispatch (a prefill if a request waits and a slot is free, else decode); finished turns."""
+        free = [i for i, s in enumerate(self._slots) if s is None]
+        # a prefill costs the same for one lane as for all, so a few stragglers wait for the batch to thin out
+        enough = min(len(self._queue), self.spec.prefill_lanes)
+        active = self.spec.slots - len(free)
+        if self._queue and free and (len(free) >= enough or not active):
+            return self._prefill(free)
+        if active:
+            return self._decode()
+        return []
+
+    def drop(self, tenant_id: str) -> None:
+        """Forgets a tenant's queued and running turns (it was stopped)."""
+        self._queue = deque(r for r in self._queue if r.ticket.tenant_id != tenant_id)
+        for i, s in enumerate(self._slots):
+            if s is not None and s.request.ticket.tenant_id == tenant_id:
+                self._slots[i] = None
+
+    def _prefill(self, free: list[int]) -> list[SampleResult]:
+        spec = self.spec
+        lanes = min(spec.prefill_lanes, len(free), len(self._queue))
+        requests = [self._queue.popleft() for _ in range(lanes)]
+        length = next(n for n in spec.prefill_lengths if n >= max(len(r.context_ids) for r in requests))
+        token_ids = np.zeros((spec.prefill_lanes, length), np.int32)
+        lengths = np.zeros(spec.prefill_lanes, np.int32)
+        cache_rows = np.full(spec.prefill_lanes, spec.slots, np.int32)
+        for lane, (request, slot) in enumerate(zip(requests, free, strict=False)):
+            n = len(request.context_ids)
+            token_ids[lane, :n] = request.context_ids
+            lengths[lane], cache_rows[lane] = n, slot
+        t0 = self._clock_ns()
+        rows, filtered = _rows([(r, 0) for r in requests], spec.prefill_lanes)
+        self._cache, token, logprob = kernels.prefill(
+            self.params,
+            self.adapters,
+            self._cache,
+            token_ids,
+            lengths,
+            cache_rows,
+            rows,
+            config=self.config,
+            filtered=filtered,
+        )
+        token, logprob = jax.device_get((token, logprob))
+        t1 = self._clock_ns()
+        self._span("prefill", t0, t1, requests, token_ids.size, int(lengths.sum()))
+        for lane, request in enumerate(requests):
+            slot = _Slot(request, t0)
+            self._slots[cache_rows[lane]] = slot
+            self._append(slot, int(token[lane]), float(logprob[lane]))
+        return self._finished(t1)
+
+    def _decode(self) -> list[SampleResult]:
+        spec = self.spec
+        live = [(i, s) for i, s in enumerate(self._slots) if s is not None]
+        last, start, remaining = (np.zeros(spec.slots, np.int32) for _ in range(3))
+        requests: list[tuple[SampleRequest, int] | None] = [None] * spec.slots
+        for i, s in live:
+            n = len(s.token_ids)
+            last[i] = s.token_ids[-1]
+            start[i] = len(s.request.context_ids) + n - 1
+            remaining[i] = s.request.sampling.max_new_tokens - n
+            requests[i] = (s.request, n)
+        t0 = self._clock_ns()
+        rows, filtered = _rows(requests, spec.slots)
+        self._cache, out = kernels.decode(
+            self.params,
+            self.adapters,
+            self._cache,
+            last,
+            start,
+            remaining,
+            rows,
+            self._stops,
+            config=self.config,
+            steps=spec.decode_steps,
+            filtered=filtered,
+        )
+        out = jax.device_get(out)
+        t1 = self._clock_ns()
+        self._span(
+            "decode",
+            t0,
+            t1,
+            [s.request for _, s in live],
+            spec.slots * spec.decode_steps,
+            int(out.emitted.sum()),
+        )
+        for i, s in live:
+            for step in np.flatnonzero(out.emitted[:, i]):
+                self._append(s, int(out.token_ids[step, i]), float(out.behavior_logprobs[step, i]))
+        return self._finished(t1)
+
+    def _append(self, slot: _Slot, token: int, logprob: float) -> None:
+        slot.token_ids.append(token)
+        slot.behavior_logprobs.append(logprob)
+        slot.policy_version.append(self.versions[slot.request.adapter_slot])
+
+    def _finished(self, now_ns: int) -> list[SampleResult]:
+        done = []
+        for i, s in enumerate(self._slots):
+            if s is None:
+                continue
+            at_stop = s.token_ids[-1] in self._stop_ids
+            if at_stop or len(s.token_ids) >= s.request.sampling.max_new_tokens:
+                self._slots[i] = None
+                done.append(
+                    SampleResult(
+                        ticket=s.request.ticket,
+                        turn_index=s.request.turn_index,
+                        token_ids=np.asarray(s.token_ids, np.int32),
+                        behavior_logprobs=np.asarray(s.behavior_logprobs, np.float32),
+                        policy_version=np.asarray(s.policy_version, np.int32),
+                        stop=StopReason.EOS if at_stop else StopReason.MAX_TOKENS,
+                        t_start_ns=s.t_start_ns,
+                        t_end_ns=now_ns,
+                    )
+                )
+        return done
+
+    def _span(
+        self, role: str, t0: int, t1: int, requests: Sequence[SampleRequest], executed: int, real: int
+    ) -> None:
+        tenants = tuple(sorted({r.ticket.tenant_id for r in requests}))
+        self._on_span(
+            Span(
+                device=self._device,
+                role=role,
+                t0_ns=t0,
+                t1_ns=t1,
+                tenants=tenants,
+                executed_slots=executed,
+                real_tokens=real,
+            )
+        )
+
+
+def _rows(
+    requests: Sequence[tuple[SampleRequest, int] | None], lanes: int
+) -> tuple[kernels.Rows, bool]:
+    """Sampling state of the lanes, and whether any of them cuts its distribution."""
+    adapter_slot, top_k, index = (np.zeros(lanes, np.int32) for _ in range(3))
+    temperature, top_p = np.ones(lanes, np.float32), np.ones(lanes, np.float32)
+    keys = np.zeros((lanes, 2), np.uint32)
+    filtered = False
+    for i, entry in enumerate(requests):
+        if entry is None:
+            continue
+        request, sampled = entry
+        sampling: SamplingSpec = request.sampling
+        adapter_slot[i], index[i], keys[i] = request.adapter_slot, sampled, request.stream_seed
+        temperature[i], top_p[i], top_k[i] = sampling.temperature, sampling.top_p, sampling.top_k
+        filtered |= sampling.temperature > 0 and (sampling.top_p < 1 or sampling.top_k > 0)
+    return kernels.Rows(adapter_slot, temperature, top_p, top_k, keys, index), bool(filtered)

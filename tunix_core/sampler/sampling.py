@@ -1,0 +1,55 @@
+"""From logits to a token and the log-probability of the very distribution it was drawn from."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from tunix_core.types import Array
+
+
+def keep_top(logits: Array, top_p: Array, top_k: Array) -> Array:
+    """Sets logits outside the nucleus (top_p) and the k largest (top_k, 0 = all) to -inf; [S, V] -> [S, V].
+
+    The nucleus is the smallest set of most likely tokens whose probability reaches top_p
+    (Holtzman et al. 2019, arXiv 1904.09751); the most likely token always stays.
+    """
+    order = jnp.argsort(-logits, axis=-1)
+    ordered = jnp.take_along_axis(logits, order, axis=-1)
+    probs = jax.nn.softmax(ordered, axis=-1)
+    rank = jnp.arange(logits.shape[-1])
+    keep = (jnp.cumsum(probs, axis=-1) - probs) < top_p[:, None]
+    keep &= (top_k[:, None] == 0) | (rank < top_k[:, None])
+    keep = keep.at[:, 0].set(True)
+    inverse = jnp.argsort(order, axis=-1)
+    return jnp.where(jnp.take_along_axis(keep, inverse, axis=-1), logits, -jnp.inf)
+
+
+def draw(
+    logits: Array, temperature: Array, top_p: Array, top_k: Array, keys: Array, index: Array, *, filtered: bool
+) -> tuple[Array, Array]:
+    """Draws one token per row by the Gumbel-max rule.
+
+    Args:
+      logits: float32 [S, V].
+      temperature: [S]; 0 is greedy, its log-probability is reported at temperature 1.
+      top_p, top_k: [S]; read only when `filtered` (static), since sorting the vocabulary costs.
+      keys: uint32 [S, 2], the row's stream.
+      index: int32 [S], place of the token in its turn; folded into the key, so that a draw depends on the
+        row's identity alone, never on the slot or the neighbours.
+
+    Returns:
+      token int32 [S], behavior_logprob float32 [S].
+    """
+    greedy = temperature == 0
+    scaled = logits / jnp.where(greedy, 1.0, temperature)[:, None]
+    if filtered:
+        scaled = keep_top(scaled, top_p, top_k)
+    logprobs = jax.nn.log_softmax(scaled, axis=-1)
+
+    def noise(key: Array, i: Array) -> Array:
+        return jax.random.gumbel(jax.random.fold_in(jax.random.wrap_key_data(key), i), logits.shape[-1:])
+
+    noisy = logprobs + jnp.where(greedy[:, None], 0.0, jax.vmap(noise)(keys, index))
+    token = jnp.argmax(noisy, axis=-1).astype(jnp.int32)
+    return token, jnp.take_along_axis(logprobs, token[:, None], axis=-1)[:, 0]
