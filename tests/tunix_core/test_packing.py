@@ -49,8 +49,8 @@ def rows_of(layout, tenant):
 
 
 def test_first_fit_decreasing_by_hand():
-    # 6 and 4 fill a row of ten, 5 and 5 the other; in arrival order it would take three rows.
-    layout = plan([5, 6, 5, 4], ["a"] * 4, [bucket(2, 10)])
+    # 6 and 4 fill a row of ten, twice; in arrival order 4 and 4 would share one, and it would take three.
+    layout = plan([4, 4, 6, 6], ["a"] * 4, [bucket(2, 10)])
     assert rows_of(layout, "a") == [(0, 2), (1, 3)]
     assert layout.stats.waste == 0.0
 

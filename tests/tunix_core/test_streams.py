@@ -26,6 +26,7 @@ def test_different_parts_give_different_words(a, b):
 def test_words_are_uint32_and_boundaries_count():
     assert all(0 <= w < 2**32 for w in fold("x", 1))
     assert len({fold("ab"), fold("a", "b"), fold("b", "a"), fold(1), fold("1"), fold(), fold("")}) == 7
+    assert fold("as1:b") != fold("a", "b") and fold("as:b") != fold("a", "b")
     assert fold(np.int64(5)) == fold(5)
 
 
