@@ -267,7 +267,7 @@ def test_effective_sample_size():
     assert float(effective_sample_size([[1.0] * 4], np.zeros((1, 4), bool))) == 0.0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.data(), st.sampled_from(NAMES))
 def test_row_order_and_padding_do_not_change_a_sequence(data, name):
     n = data.draw(st.integers(1, 6))
