@@ -76,6 +76,7 @@ class LatencyProfile:
         """Returns what a record says about this profile."""
         return {
             "profile": self.text,
+            "form": NAMED.get(self.text, self.text),
             "simulated": self.simulated,
             "seed": self.seed,
             "unit": "s per step",

@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 
+from tasks.code.expr import Expr
 from tasks.code.predict import Predict
 from tasks.data.task import DataTask
 from tasks.env import TextEnv
@@ -29,6 +30,7 @@ ALIASES: dict[str, str] = {
     "add": "Math/Add-v0",
     "modchain": "Math/ModChain-v0",
     "predict": "Code/Predict-v0",
+    "expr": "Code/Expr-v0",
     "lookup": "Search/Lookup-v0",
     "gsm8k": "Math/GSM8K-v0",
     "svamp": "Math/SVAMP-v0",
@@ -118,4 +120,4 @@ def register_all() -> None:
 
 
 def _built_in() -> tuple[TaskSpec, ...]:
-    return (Add(), ModChain(), Predict(), Lookup(), GSM8K, SVAMP)
+    return (Add(), ModChain(), Predict(), Expr(), Lookup(), GSM8K, SVAMP)

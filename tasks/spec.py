@@ -104,6 +104,8 @@ class TaskSpec(abc.ABC):
     max_tool_calls: int = 0
     max_answer_chars: int = 16
     tools: tuple[str, ...] = ()
+    accepts_expressions: bool = False
+    """True where an answer may be an expression, so that ``gold+0`` is as right as the gold."""
     best_constant_cap: float
     """Most that always giving the same answer may earn; `validate` measures and holds it."""
 

@@ -156,6 +156,8 @@ def _oracle_and_null(spec: TaskSpec, items: int) -> Faults:
 def _probes(spec: TaskSpec, items: int) -> Faults:
     sample = _sample(spec, min(items, _PROBE_ITEMS))
     for name, attack in PROBES.items():
+        if name == "expression" and spec.accepts_expressions:
+            continue
         for item in sample:
             text = attack(spec, item, sample)
             if spec.grade(item, text).reward != 0.0:

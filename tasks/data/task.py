@@ -68,14 +68,16 @@ class DataTask(TaskSpec):
 
     def _split(self, parts: Sequence[LoadedPart]) -> dict[str, tuple[Draw, ...]]:
         by_split: dict[str, dict[str, Draw]] = {split: {} for split in SPLITS}
-        official_test = any(part.part == "test" for part in parts)
+        # a mirror may cut a set that has no official test part: its cut is not taken over
+        official_test = "test" in self.data_source.parts and any(part.part == "test" for part in parts)
         # the test part first, so that what it holds can be kept out of the others
         for part in sorted(parts, key=lambda part: part.part != "test"):
+            is_test = official_test and part.part == "test"
             for number, row in enumerate(part.rows, start=1):
                 draw = self._checked(part, number, row)
                 key = " ".join(draw.prompt.split())
-                split = "test" if part.part == "test" else split_of(self.id, key)
-                if part.part != "test" and official_test:
+                split = "test" if is_test else split_of(self.id, key)
+                if official_test and not is_test:
                     split = "train" if split == "test" else split
                     if key in by_split["test"]:
                         continue

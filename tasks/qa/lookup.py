@@ -102,9 +102,9 @@ def world(level: int, number: int) -> World:
     return World(level=level, number=number, names=names, values={key: values[key] for key in order})
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=2 * WORLDS)
 def index(level: int, number: int) -> Bm25Index:
-    """The BM25 index of a world; the most recent ones are kept."""
+    """The BM25 index of a world; those of a level or two are kept."""
     return Bm25Index(world(level, number).facts)
 
 

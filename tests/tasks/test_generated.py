@@ -73,7 +73,7 @@ def test_an_unevaluated_sum_is_no_answer():
     assert spec.grade(item, f"<answer>{restated}</answer>").status is GradeStatus.MALFORMED
 
 
-@pytest.mark.parametrize("task_id", ["add", "modchain", "predict", "lookup"])
+@pytest.mark.parametrize("task_id", ["add", "modchain", "predict", "expr", "lookup"])
 @given(text=st.text(max_size=60))
 @settings(max_examples=40, deadline=None)
 def test_graders_are_total_and_pay_zero_or_one(task_id: str, text: str):
@@ -118,3 +118,23 @@ def test_names_are_unique_across_worlds_and_values_are_dealt_evenly():
 
 def test_the_answer_is_not_in_the_question():
     assert all(item.gold not in item.prompt.lower().split() for item in items("lookup", 2))
+
+
+@pytest.mark.parametrize("level", tasks.get("expr").levels)
+def test_expressions_explain_their_examples_and_the_hidden_inputs(level: int):
+    for item in items("expr", level):
+        for x, y in item.meta["table"]:
+            assert eval(item.gold, {"x": x}) == y
+        shown = item.prompt.removesuffix(";f(x)=?").split(";")
+        assert all(eval(item.gold, {"x": int(e[2])}) == int(e.split("=")[1]) for e in shown)
+        assert len(item.prompt) <= 48
+
+
+def test_a_right_expression_may_be_written_in_any_way_but_not_as_a_table():
+    spec = tasks.get("expr")
+    item = next(i for i in items("expr", 1) if i.gold.startswith("2*x+"))
+    constant = item.gold.removeprefix("2*x+")
+    assert spec.grade(item, f"<answer>{constant} + x + x</answer>").reward == 1.0
+    (x, y), *_ = item.meta["table"]
+    for hack in (f"{y} if x=={x} else 0", f"[{y}][0]", f"{{{x}:{y}}}[x]", "x**2", "f(x)", str(y), "y"):
+        assert spec.grade(item, f"<answer>{hack}</answer>").reward == 0.0

@@ -11,7 +11,7 @@ import tasks
 from tasks import splits
 from tasks.validate import fingerprint
 
-GENERATED = ("Math/Add-v0", "Math/ModChain-v0", "Code/Predict-v0", "Search/Lookup-v0")
+GENERATED = ("Math/Add-v0", "Math/ModChain-v0", "Code/Predict-v0", "Code/Expr-v0", "Search/Lookup-v0")
 
 
 @pytest.mark.parametrize("task_id", GENERATED)
@@ -56,6 +56,7 @@ def test_an_item_is_a_pure_function_of_its_coordinates(task_id: str, split: str,
         ("Math/Add-v0", "fcffc2dfe920ceec"),
         ("Math/ModChain-v0", "179fd417b1b639a3"),
         ("Code/Predict-v0", "c5eec4559b85e8a8"),
+        ("Code/Expr-v0", "07e1ec02b43a1c5e"),
         ("Search/Lookup-v0", "92c9597d2c446338"),
     ],
 )

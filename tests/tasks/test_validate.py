@@ -36,7 +36,7 @@ def test_a_generous_grader_is_found_out(monkeypatch: pytest.MonkeyPatch):
         assert probe in text
 
 
-@pytest.mark.parametrize("task_id", ["add", "modchain", "predict", "lookup"])
+@pytest.mark.parametrize("task_id", ["add", "modchain", "predict", "expr", "lookup"])
 def test_careless_demonstrators_are_mostly_wrong_and_constants_poor(task_id: str):
     measured = baselines(tasks.get(task_id), items=1500)
     assert measured.oracle == 1.0

@@ -122,6 +122,40 @@ def test_unusable_data_says_which_row_and_why(tmp_path: Path, name: str, content
         tasks.make("gsm8k", data=str(path)).reset(seed=0)
 
 
+def test_the_hub_is_asked_for_a_pinned_revision_only_when_told(
+    own_data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    import datasets
+
+    asked = []
+
+    def deliver(path: str, name: str | None, *, revision: str) -> datasets.DatasetDict:
+        asked.append((path, name, revision))
+        rows = [{"question": f"q{part}{i}?", "answer": f"#### {i}"} for part in "ab" for i in range(30)]
+        return datasets.DatasetDict(
+            train=datasets.Dataset.from_list(rows[:30]), test=datasets.Dataset.from_list(rows[30:])
+        )
+
+    monkeypatch.setattr(datasets, "load_dataset", deliver)
+    spec = tasks.get("gsm8k", data="hub")
+    assert [draw.prompt for draw in spec.rows("test") or ()] == [f"qb{i}?" for i in range(30)]
+    (path, name, revision) = asked[0]
+    assert (path, name, len(revision)) == ("openai/gsm8k", "main", 40)
+    assert isinstance(spec, DataTask)
+    assert spec.manifest()[0]["file"].startswith(f"openai/gsm8k@{revision}")
+
+
+def test_a_hub_that_does_not_answer_leaves_the_other_ways(monkeypatch: pytest.MonkeyPatch):
+    import datasets
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise ConnectionError("no route to the hub")
+
+    monkeypatch.setattr(datasets, "load_dataset", refuse)
+    with pytest.raises(DataMissingError, match=r"no route to the hub.*BENCH_DATA_DIR"):
+        tasks.make("svamp", data="hub").reset(seed=0)
+
+
 def test_an_empty_folder_says_what_belongs_there(tmp_path: Path):
     with pytest.raises(DataError, match=r"holds none of test, train"):
         tasks.make("gsm8k", data=str(tmp_path)).reset(seed=0)
