@@ -137,14 +137,15 @@ _ALL = (
         name="updates",
         title="Updates",
         unit="count",
-        formula="updates that weren't skipped, per tenant",
+        formula="updates per tenant, those without any signal included",
         population="updates",
     ),
     Metric(
         name="recompiles",
         title="Recompiles",
         unit="count",
-        formula="compile events that no cache served, at or after run_start",
+        formula="compilations by function name in run_stop; else compile events that no cache served, "
+        "at or after run_start",
         population="events in [run_start, run_stop]",
         better="lower",
     ),

@@ -64,7 +64,7 @@ def throughput(view: ArmView) -> dict[str, Any]:
     learnt = sum(update.loss_tokens for update in view.updates)
     sampled = sum(rollout.completion_tokens for rollout in view.rollouts)
     stale = sum(rollout.fate == "stale" for rollout in view.rollouts)
-    done = Counter(update.tenant for update in view.updates if update.skipped is None)
+    done = Counter(update.tenant for update in view.updates)
     return {
         "throughput_consumed": learnt / seconds if seconds else 0.0,
         "throughput_generated": sampled / seconds if seconds else 0.0,
@@ -123,6 +123,10 @@ def stragglers(view: ArmView) -> dict[str, float | None]:
 
 def recompiles(view: ArmView) -> int:
     """Returns how many compilations no cache served since the clock started."""
+    for event in view.events:
+        counted = event.value.get("recompiles") if event.key == "run_stop" else None
+        if isinstance(counted, dict):
+            return sum(count for count in counted.values() if isinstance(count, int))
     return sum(
         event.key == "compile" and not event.value.get("cached", False) and event.t_ns >= view.start_ns
         for event in view.events

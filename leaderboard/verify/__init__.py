@@ -1,0 +1,64 @@
+"""Checks a run directory: every check has a stable code, all of them run, nothing submitted is executed.
+
+A record that passes is consistent and its rewards are true of its transcripts. It may still have been made
+up from end to end: only a replay of its adapters, or a run of one's own, shows that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leaderboard.records import RunRecord
+from leaderboard.rescore import MakeEnvironment
+from leaderboard.verify import accounts, figures, files, privacy, scores, timeline
+from leaderboard.verify.report import EXPLAIN, Finding, Report, collect, guarded
+
+__all__ = ["EXPLAIN", "Finding", "Report", "verify"]
+
+
+def verify(
+    directory: str | Path,
+    *,
+    sealed: bool = True,
+    data: str | None = None,
+    make: MakeEnvironment | None = None,
+) -> Report:
+    """Runs all checks on a run directory.
+
+    Args:
+      directory: holds run.json.
+      sealed: require a manifest that fits; False for a record still to be sealed.
+      data: where data-set tasks read from, as for a run.
+      make: builds environments in place of the task registry, in tests.
+    """
+    directory = Path(directory)
+    record = RunRecord(directory)
+    checked: dict[str, int] = {}
+    checks = [files.required(directory), files.free_files(directory), files.schema(record)]
+    if sealed:
+        checks.append(files.manifest(directory))
+    readable = collect((finding for check in checks for finding in guarded(check)), {})
+    if set(readable.codes) & {"E101", "E102", "E103"}:
+        # without lines there is nothing to hold the lines to
+        return readable
+    checks = [
+        files.chain(record),
+        timeline.plan(record),
+        timeline.clock(record),
+        timeline.windows(record),
+        timeline.spans(record),
+        accounts.ledgers(record),
+        accounts.consumption(record),
+        accounts.versions(record),
+        accounts.optimizer(record),
+        accounts.equal_work(record),
+        scores.suite(record),
+        scores.regrade(record, checked, make=make, data=data),
+        scores.disjoint(record),
+        scores.tokens(record),
+        scores.coverage(record),
+        figures.reported(record),
+        privacy.secrets(directory),
+    ]
+    found = [finding for check in checks for finding in guarded(check)]
+    return collect([*readable.findings, *found], checked)

@@ -1,0 +1,55 @@
+"""E142, E164, E172: reported figures recompute from the lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from leaderboard.metrics import results
+from leaderboard.records import RunRecord
+from leaderboard.verify.report import Finding, error, warning
+
+TOLERANCE = 1e-6
+_MISSING = object()
+
+
+def reported(record: RunRecord) -> Iterator[Finding]:
+    """Compares run.json's results with those recomputed, figure by figure."""
+    said = record.header.results
+    for path, ours, theirs in differences(results(record), {k: said.get(k) for k in ("runs", "comparison")}):
+        code = "E172" if path.startswith("comparison") else "E164" if ".accuracy" in path else "E142"
+        yield error(
+            code,
+            "run.json",
+            f"results.{path} is {_show(theirs)}, the lines give {_show(ours)}",
+            "recompute it",
+        )
+    if len(record.header.seeds) < 2:
+        yield warning("W203", "run.json", "one seed: no interval can be given")
+    if record.header.limit_applied:
+        yield warning("W202", "run.json", "--limit was applied: shown, not ranked")
+
+
+def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yields (path, ours, theirs) of the leaves in which two JSON values differ by more than 1e-6."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key in sorted(ours.keys() | theirs.keys()):
+            inner = f"{path}.{key}" if path else key
+            yield from differences(ours.get(key, _MISSING), theirs.get(key, _MISSING), inner)
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        for index, (left, right) in enumerate(zip(ours, theirs, strict=True)):
+            yield from differences(left, right, f"{path}[{index}]")
+    elif not _equal(ours, theirs):
+        yield path, ours, theirs
+
+
+def _equal(ours: Any, theirs: Any) -> bool:
+    numbers = isinstance(ours, int | float) and isinstance(theirs, int | float)
+    if numbers and not isinstance(ours, bool) and not isinstance(theirs, bool):
+        return math.isclose(ours, theirs, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return type(ours) is type(theirs) and ours == theirs
+
+
+def _show(value: Any) -> str:
+    return "missing" if value is _MISSING else repr(value)[:60]
