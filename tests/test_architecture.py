@@ -20,11 +20,11 @@ FORBIDDEN = {
 }
 
 LADDER = [
-    {"types", "errors", "environment"},
+    {"types", "errors", "environment", "clock"},
     {"advantages", "losses", "kl", "packing", "schedule", "streams", "tenant", "tokens", "evaluation"},
     {"model", "sampler", "learner", "telemetry"},
     {"actor", "env_pool", "buffer", "rollout"},
-    {"trainer"},
+    {"trainer", "testing"},
 ]
 """A module of tunix_core imports from its own rung and those above it in this list, never from below."""
 

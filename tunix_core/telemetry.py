@@ -1,9 +1,8 @@
-"""What a run tells the outside: an observer for lines, a counter for compilations, a clock."""
+"""What a run tells the outside: an observer for lines, a counter for compilations."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from typing import Protocol
 
@@ -49,17 +48,6 @@ class NullObserver:
 
     def update(self, report: UpdateReport) -> None:
         """Ignored."""
-
-
-class Clock:
-    """Monotonic nanoseconds since the clock was made; one per process, handed to whoever needs time."""
-
-    def __init__(self) -> None:
-        self._origin = time.perf_counter_ns()
-
-    def __call__(self) -> int:
-        """Nanoseconds since the origin."""
-        return time.perf_counter_ns() - self._origin
 
 
 class CompileCounter:

@@ -18,6 +18,7 @@ import numpy as np
 
 from tunix_core.actor import Actor, ActorSpec
 from tunix_core.buffer.groups import TenantBuffer
+from tunix_core.clock import clock_ns
 from tunix_core.env_pool import EnvPool, InlineEnvPool, ThreadEnvPool
 from tunix_core.environment import EnvFactory
 from tunix_core.errors import ConfigError, LearnerError, StalledError
@@ -25,7 +26,7 @@ from tunix_core.learner.stage import Learner
 from tunix_core.model.load import BaseModel
 from tunix_core.sampler.engine import SamplerEngine, SamplerSpec
 from tunix_core.schedule import ScheduleSpec, ScheduleView, admissions, next_update
-from tunix_core.telemetry import Clock, NullObserver, Observer, compile_counter
+from tunix_core.telemetry import NullObserver, Observer, compile_counter
 from tunix_core.tenant import tickets
 from tunix_core.tokens import Renderer
 from tunix_core.types import (
@@ -98,14 +99,14 @@ class Trainer:
         spec: TrainerSpec | None = None,
         *,
         observer: Observer | None = None,
-        clock: Clock | None = None,
+        clock_ns: Callable[[], int] = clock_ns,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         """`params` are the base's weights on the device, shared by every trainer of a process."""
         self.spec = spec = spec or TrainerSpec()
         _check(tenants, spec)
         self.schedule, self.tenants = schedule, tuple(tenants)
-        self._clock = clock or Clock()
+        self._clock = clock_ns
         self._observer = observer or NullObserver()
         self._should_stop = should_stop
         self._buffers = {t.tenant_id: TenantBuffer(t) for t in tenants}

@@ -1,0 +1,226 @@
+"""Composes tasks with the trainer: a resolved config in, one trained and scored (arm, seed) out.
+
+`prepare` checks everything that can be checked without loading a device library. `run_arm` does the rest. All
+arms of a run share tenants, shapes, kernels, items and evaluation; only the timetable differs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tasks
+from bench.config import RunConfig
+from bench.record import ArmResult, Sink
+from tasks import latency
+from tunix_core.clock import clock_ns
+from tunix_core.types import (
+    Bucket,
+    EpisodeTicket,
+    LoraSpec,
+    LossSpec,
+    OptimizerSpec,
+    SamplingSpec,
+    TenantSpec,
+)
+
+if TYPE_CHECKING:
+    from tunix_core.model.load import BaseModel
+    from tunix_core.trainer import TrainerSpec
+
+ROW_TOKENS = 3_400
+"""Tokens of one packed batch: large enough to amortise a dispatch, small enough for the last one not to be empty."""
+PREFILL_TOKENS = 4_096
+MAX_PREFILL_LANES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A checked plan of a run: what each tenant trains on, the latency in front of its environments, the sizes."""
+
+    config: RunConfig
+    tenants: tuple[TenantSpec, ...]
+    """With the seed of seed number 0; `tenants_of` gives those of another."""
+    latency: latency.LatencyProfile | None
+    card: Mapping[str, Any]
+    """The base model's card, its checksum verified."""
+    sizes: Any
+
+
+def prepare(config: RunConfig) -> Prepared:
+    """Checks tasks, data, latency profile and model, and sizes the run; loads no device library.
+
+    Raises the parts' own errors (unknown task, malformed profile, missing data, missing or altered model file).
+    """
+    from bench.sizing import sizes_of  # reads items of every task: not for `--help`
+    from tunix_core.model.load import check_asset
+
+    env_ids = [tasks.resolve(name) for name in config.tasks]
+    profile = latency.parse(config.latency, seed=config.seed)
+    card = check_asset(config.model)
+    sizes = sizes_of(env_ids)
+    count = config.tenants if config.tenants is not None else len(env_ids)
+    names = [f"{config.tasks[i % len(env_ids)]}" for i in range(count)]
+    tenants = tuple(
+        TenantSpec(
+            tenant_id=name if names.count(name) == 1 else f"{name}-{names[:i].count(name)}",
+            env_ids=(env_ids[i % len(env_ids)],),
+            seed=i,
+            group_size=config.group_size,
+            groups_per_update=config.groups_per_update,
+            updates=config.updates,
+            lora=LoraSpec(rank=config.lora_rank, alpha=config.lora_alpha),
+            optimizer=OptimizerSpec(
+                learning_rate=config.learning_rate, warmup_updates=config.warmup_updates
+            ),
+            loss=LossSpec(policy=config.loss, advantage=config.advantage),
+            sampling=SamplingSpec(temperature=config.temperature, max_new_tokens=sizes.turn),
+        )
+        for i, name in enumerate(names)
+    )
+    return Prepared(
+        config=config,
+        tenants=tenants,
+        latency=profile if profile.simulated else None,
+        card=card,
+        sizes=sizes,
+    )
+
+
+def tenants_of(prepared: Prepared, seed: int) -> tuple[TenantSpec, ...]:
+    """The tenants of one seed: every tenant has a data, init and sampling stream of its own."""
+    import dataclasses
+
+    count = len(prepared.tenants)
+    return tuple(
+        dataclasses.replace(t, seed=(prepared.config.seed + seed) * count + i)
+        for i, t in enumerate(prepared.tenants)
+    )
+
+
+def trainer_spec(prepared: Prepared) -> TrainerSpec:
+    """Shapes for the sizes of these tasks, the same in every arm."""
+    from bench.sizing import round_up
+    from tunix_core.sampler.engine import SamplerSpec
+    from tunix_core.trainer import TrainerSpec
+
+    config, sizes = prepared.config, prepared.sizes
+    lengths = [sizes.opening]
+    while lengths[-1] * 3 < sizes.context:
+        lengths.append(lengths[-1] * 3)
+    if lengths[-1] < sizes.context:
+        lengths.append(sizes.context)
+    row = round_up(sizes.episode, 16)
+    rows = max(1, ROW_TOKENS // row)
+    return TrainerSpec(
+        sampler=SamplerSpec(
+            slots=config.slots,
+            prefill_lanes=max(1, min(MAX_PREFILL_LANES, config.slots, PREFILL_TOKENS // sizes.context)),
+            prefill_lengths=tuple(lengths),
+            max_new_tokens=sizes.turn,
+        ),
+        # one row length, so that a tenant's rows are the same whoever its neighbours are; two row counts
+        buckets=tuple(Bucket(rows=n, length=row) for n in sorted({rows, max(1, rows // 4)})),
+        env_workers=config.env_workers,
+        no_progress_s=config.no_progress_s,
+        snapshot_every=config.eval_every,
+    )
+
+
+def env_factory(prepared: Prepared, *, simulate: bool) -> Callable[[EpisodeTicket], Any]:
+    """Environments of tickets, behind the simulated latency in training, without it in evaluation."""
+
+    def build(ticket: EpisodeTicket) -> Any:
+        env = tasks.make(ticket.env_id, prepared.latency if simulate else None)
+        return _Keyed(env, ticket.sample_index) if simulate and prepared.latency is not None else env
+
+    return build
+
+
+class _Keyed:
+    """Names the sample in `reset`, so that the simulated delays of a group's members differ."""
+
+    def __init__(self, env: Any, sample_index: int) -> None:
+        self._env, self._sample_index = env, sample_index
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Any:
+        return self._env.reset(seed=seed, options={**(options or {}), "sample_index": self._sample_index})
+
+    def step(self, action: str) -> Any:
+        return self._env.step(action)
+
+    def close(self) -> None:
+        self._env.close()
+
+
+@functools.lru_cache(maxsize=1)
+def load_model(name: str) -> tuple[BaseModel, Any]:
+    """The base model and its weights on the device; one copy a process, shared by every arm."""
+    import jax
+
+    from tunix_core.model.load import load_base
+
+    base = load_base(name)
+    return base, jax.device_put(base.params)
+
+
+def run_arm(
+    prepared: Prepared, arm: str, seed: int, sink: Sink, should_stop: Callable[[], bool]
+) -> ArmResult:
+    """Trains one (arm, seed), then scores its adapter snapshots; lines go to the sink as they come.
+
+    The clock covers training alone and never pauses; snapshots are scored after it has stopped, and carry
+    the time at which they were taken.
+    """
+    from bench.evaluate import evaluate
+    from tunix_core import schedule
+    from tunix_core.telemetry import compile_counter
+    from tunix_core.tokens import ByteTokenizer, Renderer
+    from tunix_core.trainer import Trainer
+
+    config = prepared.config
+    t0 = clock_ns()
+    base, params = load_model(config.model)
+    renderer = Renderer(ByteTokenizer())
+    tenants = tenants_of(prepared, seed)
+    compile_s = compile_counter().seconds
+    spec = schedule.arm(arm, config.max_staleness if arm == "A1" else None)
+    trainer = Trainer(
+        base,
+        params,
+        tenants,
+        spec,
+        env_factory(prepared, simulate=True),
+        renderer,
+        trainer_spec(prepared),
+        observer=sink,
+        should_stop=should_stop,
+    )
+    trainer.warm_up()
+    t1 = clock_ns()
+    compile_s = compile_counter().seconds - compile_s
+    result = trainer.run()
+    hashes: dict[str, dict[str, str]] = {}
+    for snapshot in result.snapshots:
+        a = snapshot.adapter
+        first = a.tenant_id not in hashes
+        hashes.setdefault(a.tenant_id, {"initial_sha256": a.sha256})["final_sha256"] = a.sha256
+        if first or a.version == config.updates:
+            sink.adapter(a.tenant_id, "initial" if first else "final", a.version, a.factors)
+    if result.status != "interrupted":
+        evaluate(prepared, tenants, trainer.sampler, result.snapshots, renderer, sink, should_stop)
+    status = "interrupted" if should_stop() and result.status == "success" else result.status
+    return ArmResult(
+        status={"tenant_stopped": "error"}.get(status, status),
+        reason=result.reason,
+        t_start_ns=result.t_start_ns,
+        t_stop_ns=result.t_stop_ns,
+        init_s=(t1 - t0) / 1e9 - compile_s,
+        compile_s=compile_s,
+        recompiles_after_warmup=sum(result.recompiles.values()),
+        ledger=result.ledgers,
+        updates=result.updates,
+        adapters=hashes,
+    )
