@@ -44,8 +44,9 @@ class Line(BaseModel):
 class EventLine(Line):
     """A point in time. `prev` is the sha256 of the bytes of the line before, without its line end.
 
-    Lines are in order of t_ns. Keys: run_start, run_stop {status, recompiles}, group.complete, adapter.published {tenant, version, sha256},
-    snapshot {tenant, version, samples, t_ns}, tenant.stopped, compile {fun_name, seconds, cached}, warning.
+    Lines are in order of t_ns. Keys: run_start, run_stop {status, recompiles}, group.complete,
+    adapter.published {tenant, version, sha256}, snapshot {tenant, version, samples, t_ns}, tenant.stopped,
+    compile {fun_name, seconds, cached}, warning.
     """
 
     seq: Count

@@ -117,15 +117,16 @@ def tokens(record: RunRecord) -> Iterator[Finding]:
 
 
 def coverage(record: RunRecord) -> Iterator[Finding]:
-    """E164: all evaluations of a tenant hold the same items, each once, in all arms and seeds."""
+    """E164: all evaluations of a tenant and seed hold the same items, each once, in all arms."""
     groups: dict[str, dict[tuple[str, int, int], list[str]]] = defaultdict(lambda: defaultdict(list))
     for line in record.evals:
         groups[line.tenant][line.arm, line.seed, line.eval_id].append(
             f"{line.env_id}/{line.split}/{line.env_seed}/{line.item_index}/{line.level}"
         )
     for tenant, evaluations in groups.items():
-        reference = set(next(iter(evaluations.values())))
+        references: dict[int, set[str]] = {}
         for (arm, seed, eval_id), items in evaluations.items():
+            reference = references.setdefault(seed, set(items))
             name = f"{arm}, seed {seed}, {tenant}, eval {eval_id}"
             if len(items) != len(set(items)):
                 yield error(

@@ -131,9 +131,10 @@ def _same_window(run: ArmRun, view: ArmView) -> bool:
 
 def _event_window(view: ArmView) -> Iterator[Finding]:
     for event in view.events:
-        # compiling and the first snapshot come before the clock starts; nothing that counts comes after it stops
+        # compiling and the first snapshot come before the clock starts; only warnings come after it stops
         early = event.key in ("compile", "warning", "snapshot")
-        if event.t_ns > view.stop_ns and event.key != "warning" or event.t_ns < view.start_ns and not early:
+        late = event.t_ns > view.stop_ns and event.key != "warning"
+        if late or (event.t_ns < view.start_ns and not early):
             yield error(
                 "E132", f"events.jsonl:{event.seq + 1}", f"{event.key} outside run_start and run_stop"
             )

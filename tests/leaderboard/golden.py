@@ -1,0 +1,358 @@
+"""Builds a small, valid run directory in code: real tasks, scripted policy, a made-up clock."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tasks
+from leaderboard import bundle, canonical, metrics
+from leaderboard.records import RunRecord
+from leaderboard.rescore import task_info
+from leaderboard.schema import EvalLine, EventLine, RolloutLine, RunHeader, SpanLine, UpdateLine
+
+MS = 1_000_000
+ARMS = ("S1", "A1")
+TENANTS = {"math": "Math/Add-v0", "code": "Code/Predict-v0", "search": "Search/Lookup-v0"}
+GROUP_SIZE, GROUPS_PER_UPDATE, UPDATES, EVAL_ITEMS = 2, 2, 2, 4
+ROUND_MS = {"S1": 300, "A1": 200}
+"""Time between two updates; the made-up asynchronous arm is 1.5 times as fast."""
+
+
+@dataclass
+class Writer:
+    """Lines of all files, in order; the events are chained."""
+
+    lines: dict[str, list[str]] = field(
+        default_factory=lambda: {name: [] for name in ("events", "spans", "rollouts", "updates", "evals")}
+    )
+    head: str = canonical.GENESIS
+
+    def event(self, at: int, arm: str, seed: int, key: str, /, **value: Any) -> None:
+        line = EventLine(
+            seq=len(self.lines["events"]), t_ns=at, arm=arm, seed=seed, key=key, value=value, prev=self.head
+        ).to_json()
+        self.head = canonical.sha256(line.encode())
+        self.lines["events"].append(line)
+
+    def add(self, name: str, line: SpanLine | RolloutLine | UpdateLine | EvalLine) -> None:
+        self.lines[name].append(line.to_json())
+
+    def write(self, directory: Path) -> None:
+        for name, lines in self.lines.items():
+            (directory / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def play(
+    env_id: str, split: str, seed: int, index: int, *, good: bool, t: int, version: int
+) -> dict[str, Any]:
+    """Plays one episode by the oracle or the careless demonstrator; returns the fields of its line."""
+    env = tasks.make(env_id)
+    observation, info = env.reset(seed=seed, options={"split": split, "index": index})
+    item = env.unwrapped.item  # type: ignore[attr-defined]
+    spec = tasks.get(env_id)
+    said = spec.oracle(item) if good else spec.careless(item, random.Random(index))
+    turns = [_turn("environment", observation, t, t + MS)]
+    for k, text in enumerate(said):
+        at = t + (1 + 40 * k) * MS
+        turns.append(_turn("policy", text, at, at + 30 * MS, version))
+        observation, reward, terminated, truncated, info = env.step(text)
+        if observation:
+            turns.append(_turn("environment", observation, at + 30 * MS, at + 35 * MS))
+        if terminated or truncated:
+            break
+    return {
+        "env_id": env_id,
+        "split": split,
+        "env_seed": seed,
+        "item_index": index,
+        "level": info["level"],
+        "item_uid": info["item_uid"],
+        "turns": turns,
+        "reward": reward,
+        "grade_status": info["grade_status"],
+        "stop": info["stop"],
+        "error": None,
+    }
+
+
+def build(directory: Path, *, seeds: tuple[int, ...] = (7,), limit_applied: bool = False) -> Path:
+    """Writes a sealed run directory that passes every check, and returns it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    writer = Writer()
+    runs: list[dict[str, Any]] = []
+    order: list[list[Any]] = []
+    clock = 0
+    for seed in seeds:
+        for arm in ARMS:
+            order.append([arm, seed])
+            clock = _run(writer, runs, arm, seed, clock + 1000 * MS)
+    writer.write(directory)
+    (directory / "metrics.jsonl").write_text("", encoding="utf-8")
+    (directory / "system.json").write_text('{"cores":2}\n', encoding="utf-8")
+    adapters = directory / "adapters"
+    adapters.mkdir(exist_ok=True)
+    (adapters / "A1.s7.math.final.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+    header = _header(writer, runs, order, seeds, limit_applied)
+    (directory / "run.json").write_text(canonical.dumps(header), encoding="utf-8")
+    recompute(directory)
+    return directory
+
+
+def recompute(directory: Path) -> None:
+    """What an able forger does too: chains the events, recomputes results and every hash."""
+    path = directory / "events.jsonl"
+    head, lines = canonical.GENESIS, []
+    for seq, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
+        text = canonical.dumps(json.loads(line) | {"seq": seq, "prev": head})
+        head = canonical.sha256(text.encode())
+        lines.append(text + "\n")
+    path.write_text("".join(lines), encoding="utf-8")
+    edit_header(
+        directory, lambda h: h.update(integrity={"event_head": head, "event_count": len(lines)}, results={})
+    )
+    results = metrics.results(RunRecord.open(directory))
+    edit_header(directory, lambda h: h.update(results=results))
+    bundle.seal(directory)
+
+
+def edit_header(directory: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Changes run.json in place, without touching any hash."""
+    path = directory / "run.json"
+    header = json.loads(path.read_text(encoding="utf-8"))
+    change(header)
+    path.write_text(canonical.dumps(header), encoding="utf-8")
+
+
+def edit_line(directory: Path, name: str, number: int, change: Callable[[dict[str, Any]], object]) -> None:
+    """Changes one line (from 0) of a JSONL file, without touching any hash."""
+    path = directory / name
+    lines = path.read_text(encoding="utf-8").splitlines()
+    value = json.loads(lines[number])
+    change(value)
+    lines[number] = canonical.dumps(value)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _run(writer: Writer, runs: list[dict[str, Any]], arm: str, seed: int, start: int) -> int:
+    span = {"arm": arm, "seed": seed}
+    for tenant in TENANTS:
+        writer.event(start - MS, arm, seed, "snapshot", tenant=tenant, version=0, samples=0, t_ns=start - MS)
+        _evaluate(writer, arm, seed, tenant, 0, 0, start - MS)
+    writer.event(start, arm, seed, "run_start")
+    ledger = {tenant: Counter[str]() for tenant in TENANTS}
+    t = start
+    for k in range(UPDATES):
+        version = k if arm == "S1" else max(0, k - 1)
+        commit = t + ROUND_MS[arm] * MS
+        executed = {"tenants": list(TENANTS), "executed_slots": 400, "real_tokens": 300}
+        decode = SpanLine(**span, device="cpu:0", role="decode", t0_ns=t, t1_ns=t + 90 * MS, **executed)
+        train = SpanLine(
+            **span, device="cpu:0", role="train", t0_ns=commit - 60 * MS, t1_ns=commit - 10 * MS, **executed
+        )
+        writer.add("spans", decode)
+        writer.add("spans", train)
+        for tenant in TENANTS:
+            _groups(writer, arm, seed, tenant, k, version, t, ledger[tenant])
+        for tenant in TENANTS:
+            writer.add("updates", _update(arm, seed, tenant, k, version, commit - 60 * MS, commit - 10 * MS))
+            writer.event(
+                commit, arm, seed, "adapter.published", tenant=tenant, version=k + 1, sha256="a" * 64
+            )
+        t = commit + MS
+    for tenant in TENANTS:
+        samples = UPDATES * GROUPS_PER_UPDATE * GROUP_SIZE
+        writer.event(t, arm, seed, "snapshot", tenant=tenant, version=UPDATES, samples=samples, t_ns=t)
+        _evaluate(writer, arm, seed, tenant, 1, UPDATES, t)
+    stop = t + 5 * MS
+    writer.event(stop, arm, seed, "run_stop", status="success", recompiles={})
+    runs.append(
+        {
+            "arm": arm,
+            "seed": seed,
+            "status": "success",
+            "reason": "",
+            "t_start_ns": start,
+            "t_stop_ns": stop,
+            "init_s": 1.0,
+            "compile_s": 2.0,
+            "recompiles_after_warmup": 0,
+            "ledger": {tenant: _ledger(counts) for tenant, counts in ledger.items()},
+            "updates": dict.fromkeys(TENANTS, UPDATES),
+            "adapters": {
+                tenant: {"initial_sha256": "0" * 64, "final_sha256": canonical.sha256(arm.encode())}
+                for tenant in TENANTS
+            },
+        }
+    )
+    return stop
+
+
+def _groups(
+    writer: Writer, arm: str, seed: int, tenant: str, k: int, version: int, t: int, counts: Counter[str]
+) -> None:
+    for ordinal in range(k * GROUPS_PER_UPDATE, (k + 1) * GROUPS_PER_UPDATE):
+        for sample in range(GROUP_SIZE):
+            episode = play(
+                TENANTS[tenant], "train", seed, ordinal, good=sample == 0, t=t + MS, version=version
+            )
+            sampled = sum(len(turn["token_ids"]) for turn in episode["turns"] if turn["role"] == "policy")
+            line = RolloutLine(
+                rollout_id=f"{tenant}.{ordinal}.{sample}",
+                arm=arm,
+                seed=seed,
+                tenant=tenant,
+                ordinal=ordinal,
+                sample_index=sample,
+                fate="consumed",
+                consumed_in=k,
+                oldest_version=version,
+                staleness=k - version,
+                prompt_tokens=10,
+                completion_tokens=sampled,
+                env_ns=2 * MS,
+                t_start_ns=t,
+                t_end_ns=t + 100 * MS + sample * MS,
+                **episode,
+            )
+            writer.add("rollouts", line)
+            counts["rollouts"] += 1
+            counts["tokens"] += sampled
+
+
+def _update(arm: str, seed: int, tenant: str, k: int, version: int, t0: int, t1: int) -> UpdateLine:
+    return UpdateLine(
+        arm=arm,
+        seed=seed,
+        update_id=k,
+        tenant=tenant,
+        version_before=k,
+        version_after=k + 1,
+        ordinals=list(range(k * GROUPS_PER_UPDATE, (k + 1) * GROUPS_PER_UPDATE)),
+        t0_ns=t0,
+        t1_ns=t1,
+        published_ns=t1 + MS,
+        loss=0.1,
+        grad_norm=0.5,
+        learning_rate=0.003,
+        clip_fraction=0.0,
+        is_ess=1.0,
+        max_is_weight=1.0,
+        kl=0.0,
+        logprob_gap=0.0,
+        entropy=None,
+        loss_tokens=40,
+        real_tokens=60,
+        executed_slots=80,
+        staleness={str(k - version): 40},
+        reward_mean=0.5,
+        reward_mean_kept=0.5,
+        groups_no_signal=0,
+        invalid_rewards=0,
+        skipped=None,
+    )
+
+
+def _evaluate(
+    writer: Writer, arm: str, seed: int, tenant: str, eval_id: int, version: int, snapshot_ns: int
+) -> None:
+    for index in range(EVAL_ITEMS):
+        good = eval_id > 0 or index % 2 == 0
+        episode = play(TENANTS[tenant], "dev", 0, index, good=good, t=snapshot_ns, version=version)
+        samples = version * GROUPS_PER_UPDATE * GROUP_SIZE
+        line = EvalLine(
+            arm=arm,
+            seed=seed,
+            tenant=tenant,
+            eval_id=eval_id,
+            version=version,
+            samples=samples,
+            snapshot_ns=snapshot_ns,
+            **episode,
+        )
+        writer.add("evals", line)
+
+
+def _turn(role: str, text: str, t0: int, t1: int, version: int = 0) -> dict[str, Any]:
+    ids = list(text.encode())
+    sampled = role == "policy"
+    return {
+        "role": role,
+        "text": text,
+        "token_ids": ids,
+        "behavior_logprobs": [-0.5] * len(ids) if sampled else [],
+        "policy_version": [version] * len(ids) if sampled else [],
+        "stop": "eos" if sampled else None,
+        "t0_ns": t0,
+        "t1_ns": t1,
+    }
+
+
+def _ledger(counts: Counter[str]) -> dict[str, dict[str, int]]:
+    nothing = {"stale": 0, "filtered": 0, "errored": 0, "surplus": 0}
+    return {
+        unit: {"generated": counts[unit], "consumed": counts[unit], **nothing}
+        for unit in ("rollouts", "tokens")
+    }
+
+
+def _header(
+    writer: Writer, runs: list[dict[str, Any]], order: list[list[Any]], seeds: tuple[int, ...], limited: bool
+) -> dict[str, Any]:
+    header = RunHeader.model_validate(
+        {
+            "schema": "bench.run/1",
+            "run_id": "01JD0000000000000000000000",
+            "suite_version": "0.1",
+            "created_utc": "2026-01-01T00:00:00Z",
+            "command": ["bench", "run"],
+            "config": {"tasks": list(TENANTS)},
+            "set_by": {"tasks": "default"},
+            "limit_applied": limited,
+            "latency": {"profile": "remote-tools", "simulated": True, "description": "lognormal, 0.4 s"},
+            "model": {
+                "name": "embedded",
+                "sha256": "b" * 64,
+                "tokenizer_sha256": "c" * 64,
+                "dtype": "float32",
+                "parameters": 1_000_000,
+            },
+            "tenants": [
+                {
+                    "tenant": tenant,
+                    "env_ids": [env_id],
+                    "group_size": GROUP_SIZE,
+                    "groups_per_update": GROUPS_PER_UPDATE,
+                    "updates": UPDATES,
+                }
+                for tenant, env_id in TENANTS.items()
+            ],
+            "arms": [
+                {
+                    "arm": arm,
+                    "tenants_at_once": None,
+                    "step_barrier": arm == "S1",
+                    "max_staleness": 0 if arm == "S1" else 1,
+                    "consume": "admission",
+                }
+                for arm in ARMS
+            ],
+            "seeds": list(seeds),
+            "order": order,
+            "sampling": {"train": {"temperature": 1.0}, "eval": {"temperature": 0.0}},
+            "tasks": {env_id: task_info(env_id).model_dump() for env_id in TENANTS.values()},
+            "devices": [{"id": "cpu:0", "kind": "cpu"}],
+            "device_class": "cpu-sim",
+            "software": {"python": "3.11"},
+            "clock": {"wall_start_utc": 1_767_225_600.0},
+            "runs": runs,
+            "integrity": {"event_head": writer.head, "event_count": len(writer.lines["events"])},
+            "status": "success",
+        }
+    )
+    return json.loads(header.to_json())
