@@ -1,0 +1,185 @@
+"""The row of the board: recomputed from a record, never taken from what the record reports."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from leaderboard.metrics import results
+from leaderboard.records import RunRecord
+from leaderboard.verify.report import Report
+
+ROW_SCHEMA = "bench.row/1"
+HEADLINE_ARM = "A1"
+
+Tier = Literal["T0", "T1", "T2", "T3"]
+TIERS: dict[str, tuple[str, str]] = {
+    "T0": ("declared", "Schema and hashes hold. Says nothing about truth."),
+    "T1": (
+        "re-scored",
+        "Every transcript was graded again, every figure recomputed. The trace may still have been made up.",
+    ),
+    "T2": ("replayed", "The submitted adapters gave the transcripts again. Says nothing about time."),
+    "T3": ("reproduced", "Run again by the maintainers with seeds of their own."),
+}
+
+
+class RowModel(BaseModel):
+    """Base of what summary.json holds."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class TenantScore(RowModel):
+    """A tenant's accuracy before and after, mean over seeds."""
+
+    before: float | None
+    after: float | None
+    n: int
+
+
+class ArmSummary(RowModel):
+    """One arm, means over its seeds."""
+
+    seeds: int
+    t_work: float
+    util_busy: float
+    util_useful: float
+    staleness_mean: float | None
+    staleness_max: int | None
+    goodput: float
+    padding_train: float | None
+    exposed_generation: float
+    recompiles: int
+    accuracy: dict[str, TenantScore]
+
+
+class Speedup(RowModel):
+    """The headline: this arm against the baseline."""
+
+    arm: str
+    baseline: str
+    speedup: float
+    low: float | None
+    high: float | None
+    time_reduction: float
+    n: int
+
+
+class Row(RowModel):
+    """One submission as the board shows it."""
+
+    schema_: Literal["bench.row/1"] = Field(default=ROW_SCHEMA, alias="schema")
+    slug: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,79}$")]
+    name: Annotated[str, Field(max_length=200)]
+    authors: list[str]
+    description: Annotated[str, Field(max_length=4000)]
+    code_url: Annotated[str, Field(max_length=500)]
+    tier: Tier
+    run_id: str
+    merkle_root: str
+    created_utc: str
+    suite_version: str
+    device_class: str
+    devices: list[str]
+    latency_profile: str
+    latency_simulated: bool
+    latency_description: str
+    model: str
+    parameters: int
+    tenants: dict[str, list[str]]
+    seeds: int
+    limit_applied: bool
+    headline: Speedup | None
+    arms: dict[str, ArmSummary]
+    checked: dict[str, int]
+    warnings: list[str]
+
+
+def build_row(
+    record: RunRecord,
+    report: Report,
+    *,
+    slug: str,
+    merkle_root: str,
+    about: dict[str, Any],
+    tier: Tier = "T1",
+) -> Row:
+    """Returns the row of a verified record; `about` holds name, authors, description and code_url."""
+    header = record.header
+    computed = results(record)
+    by_arm: dict[str, list[dict[str, Any]]] = {}
+    for run in computed["runs"]:
+        by_arm.setdefault(run["arm"], []).append(run["metrics"])
+    return Row(
+        slug=slug,
+        name=about["name"],
+        authors=about["authors"],
+        description=about["description"],
+        code_url=about["code_url"],
+        tier=tier,
+        run_id=header.run_id,
+        merkle_root=merkle_root,
+        created_utc=header.created_utc,
+        suite_version=header.suite_version,
+        device_class=header.device_class,
+        devices=[device.kind for device in header.devices],
+        latency_profile=header.latency.profile,
+        latency_simulated=header.latency.simulated,
+        latency_description=header.latency.description,
+        model=header.model.name,
+        parameters=header.model.parameters,
+        tenants={tenant.tenant: tenant.env_ids for tenant in header.tenants},
+        seeds=len(header.seeds),
+        limit_applied=header.limit_applied,
+        headline=_headline(computed["comparison"]),
+        arms={arm: _summary(runs) for arm, runs in by_arm.items()},
+        checked=report.checked,
+        warnings=[str(finding) for finding in report.findings if finding.severity == "warning"],
+    )
+
+
+def _headline(comparison: dict[str, Any]) -> Speedup | None:
+    arms = {arm: figures for arm, figures in comparison["arms"].items() if figures["speedup"] is not None}
+    if not arms:
+        return None
+    arm = HEADLINE_ARM if HEADLINE_ARM in arms else list(arms)[-1]
+    return Speedup(arm=arm, baseline=comparison["baseline"], **arms[arm])
+
+
+def _summary(runs: list[dict[str, Any]]) -> ArmSummary:
+    def mean(*path: str) -> float | None:
+        values = []
+        for figures in runs:
+            value: Any = figures
+            for key in path:
+                value = None if value is None else value.get(key)
+            if value is not None:
+                values.append(value)
+        return statistics.fmean(values) if values else None
+
+    tenants = sorted({tenant for figures in runs for tenant in figures["accuracy"]})
+    ages = [figures["staleness"]["max"] for figures in runs if figures["staleness"]["max"] is not None]
+    accuracy = {
+        tenant: TenantScore(
+            before=mean("accuracy", tenant, "before", "accuracy"),
+            after=mean("accuracy", tenant, "after", "accuracy"),
+            n=int(mean("accuracy", tenant, "after", "n") or mean("accuracy", tenant, "before", "n") or 0),
+        )
+        for tenant in tenants
+    }
+    return ArmSummary(
+        seeds=len(runs),
+        t_work=mean("t_work") or 0.0,
+        util_busy=mean("util_busy") or 0.0,
+        util_useful=mean("util_useful") or 0.0,
+        staleness_mean=mean("staleness", "mean"),
+        staleness_max=max(ages, default=None),
+        goodput=mean("goodput") or 0.0,
+        padding_train=mean("padding_waste", "train"),
+        exposed_generation=mean("exposed", "generation") or 0.0,
+        recompiles=sum(figures["recompiles"] for figures in runs),
+        accuracy=accuracy,
+    )

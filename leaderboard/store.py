@@ -1,0 +1,91 @@
+"""The board's folder: one folder per submission, never changed once written.
+
+DATA/submissions/<slug>/submission.toml  summary.json  verify.json  bundle/manifest.json  bundle/…
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from leaderboard import bundle, canonical
+from leaderboard.about import FILE, About
+from leaderboard.errors import RecordError
+from leaderboard.records import RunRecord, parse
+from leaderboard.row import Row
+from leaderboard.verify.report import Report
+
+SUMMARY = "summary.json"
+VERIFY = "verify.json"
+MAX_SUMMARY_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A board's folder."""
+
+    root: Path
+
+    @property
+    def submissions(self) -> Path:
+        """Where the submissions are."""
+        return self.root / "submissions"
+
+    def rows(self) -> list[Row]:
+        """Returns all rows, in order of their slugs.
+
+        Raises:
+          RecordError: a summary.json that can't be read.
+        """
+        if not self.submissions.is_dir():
+            return []
+        folders = sorted(path for path in self.submissions.iterdir() if not path.name.startswith("."))
+        return [self._row(folder / SUMMARY) for folder in folders if folder.is_dir()]
+
+    def find(self, merkle_root: str) -> Row | None:
+        """Returns the row with this content, if it was submitted before."""
+        return next((row for row in self.rows() if row.merkle_root == merkle_root), None)
+
+    def record(self, row: Row) -> RunRecord:
+        """Opens the bundle of a row."""
+        return RunRecord.open(self.submissions / row.slug / "bundle")
+
+    def add(self, run_directory: Path, row: Row, about: About, report: Report) -> Path:
+        """Copies a sealed run into the store; appears whole or not at all."""
+        self.submissions.mkdir(parents=True, exist_ok=True)
+        target = self.submissions / row.slug
+        if target.exists():
+            raise RecordError(
+                "E101", str(target), "the slug is taken by other content", "choose another name"
+            )
+        staging = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self.submissions))
+        try:
+            for relative in [*bundle.files(run_directory), bundle.MANIFEST]:
+                copied = staging / "bundle" / relative
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(run_directory / relative, copied, follow_symlinks=False)
+            (staging / FILE).write_text(about.to_toml(), encoding="utf-8")
+            summary = canonical.dumps(row.model_dump(mode="json", by_alias=True))
+            (staging / SUMMARY).write_text(summary + "\n", encoding="utf-8")
+            (staging / VERIFY).write_text(canonical.dumps(report.to_dict()) + "\n", encoding="utf-8")
+            staging.chmod(0o755)
+            staging.rename(target)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        return target
+
+    def _row(self, path: Path) -> Row:
+        place = f"{path.parent.name}/{path.name}"
+        if not path.is_file() or path.stat().st_size > MAX_SUMMARY_BYTES:
+            raise RecordError(
+                "E103", place, "missing or too large", "remove the folder, or submit the run again"
+            )
+        try:
+            return Row.model_validate(parse(path.read_bytes(), place))
+        except ValidationError as refused:
+            first = refused.errors(include_url=False, include_input=False)[0]
+            raise RecordError("E103", place, f"{first['loc']}: {first['msg']}") from refused
