@@ -1,0 +1,76 @@
+"""HTML as text: everything is escaped unless it is markup made here; one page frame with a strict policy."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import html
+import unicodedata
+from pathlib import Path
+
+
+class Markup(str):
+    """Text that is HTML already; only this package makes any."""
+
+    __slots__ = ()
+
+
+def text(value: object) -> Markup:
+    """Escapes a value; characters that could disguise or reorder the text are shown as a box."""
+    if isinstance(value, Markup):
+        return value
+    plain = "".join(
+        "\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co") and c not in "\n\t" else c
+        for c in str(value)
+    )
+    return Markup(html.escape(plain, quote=True))
+
+
+def tag(name: str, *children: object, **attributes: object) -> Markup:
+    """Returns an element; attribute names get hyphens for underscores, None and False leave one out."""
+    shown = "".join(
+        f" {key.strip('_').replace('_', '-')}" + ("" if value is True else f'="{text(value)}"')
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return Markup(f"<{name}{shown}>{join(children)}</{name}>")
+
+
+def join(children: object) -> Markup:
+    """Concatenates escaped children."""
+    return Markup("".join(text(child) for child in children))  # type: ignore[attr-defined]
+
+
+@functools.cache
+def asset(name: str) -> Markup:
+    """Returns a file of this package, to be set inline."""
+    return Markup((Path(__file__).parent / name).read_text(encoding="utf-8"))
+
+
+def page(title: str, *body: object, script: bool = False) -> str:
+    """Returns a whole page; its policy allows this very style and script, and nothing else at all."""
+    style = asset("style.css")
+    code = asset("board.js") if script else Markup("")
+    script_source = _source(code) if script else "'none'"
+    policy = (
+        f"default-src 'none'; style-src {_source(style)}; script-src {script_source}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head = join(
+        (
+            Markup('<meta charset="utf-8">'),
+            Markup(f'<meta http-equiv="Content-Security-Policy" content="{text(policy)}">'),
+            Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+            Markup('<meta name="referrer" content="no-referrer">'),
+            tag("title", title),
+            tag("style", style),
+        )
+    )
+    end = tag("script", code) if script else Markup("")
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{join(body)}{end}</body></html>\n'
+
+
+def _source(content: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode()
+    return f"'sha256-{digest}'"
