@@ -33,7 +33,7 @@ from tunix_core.tokens import ByteTokenizer, Renderer
 EMBEDDED = ModelConfig(
     vocab_size=ByteTokenizer.vocab_size,
     hidden_size=128,
-    num_hidden_layers=4,
+    num_hidden_layers=3,
     num_attention_heads=4,
     num_key_value_heads=2,
     head_dim=32,
@@ -45,18 +45,19 @@ EMBEDDED = ModelConfig(
 class Recipe:
     """Reproduces the embedded model: about an hour on two cores."""
 
-    steps: int = 2400
+    steps: int = 3600
     rows: int = 24
     length: int = 128
-    learning_rate: float = 3e-3
+    learning_rate: float = 2e-3
     warmup_steps: int = 100
-    careless_share: float = 0.6
+    careless_share: float = 0.55
     seed: int = 20261201
     mix: tuple[tuple[str, int, float], ...] = (
-        ("Math/Add-v0", 2, 0.25),
-        ("Math/ModChain-v0", 2, 0.1),
-        ("Code/Predict-v0", 2, 0.4),
-        ("Search/Lookup-v0", 2, 0.25),
+        ("Math/Add-v0", 2, 0.45),
+        ("Math/Add-v0", 1, 0.08),
+        ("Math/ModChain-v0", 2, 0.05),
+        ("Code/Predict-v0", 2, 0.27),
+        ("Search/Lookup-v0", 2, 0.15),
     )
     """(task, level, share of sequences)."""
 

@@ -161,9 +161,7 @@ class SamplerEngine:
 
     def _prefill(self, free: list[int]) -> list[SampleResult]:
         spec = self.spec
-        lanes = min(spec.prefill_lanes, len(free), len(self._queue))
-        requests = [self._queue.popleft() for _ in range(lanes)]
-        length = next(n for n in spec.prefill_lengths if n >= max(len(r.context_ids) for r in requests))
+        length, requests = self._next_prompts(min(spec.prefill_lanes, len(free)))
         token_ids = np.zeros((spec.prefill_lanes, length), np.int32)
         lengths = np.zeros(spec.prefill_lanes, np.int32)
         cache_rows = np.full(spec.prefill_lanes, spec.slots, np.int32)
@@ -192,6 +190,21 @@ class SamplerEngine:
             self._slots[cache_rows[lane]] = slot
             self._append(slot, int(token[lane]), float(logprob[lane]))
         return self._finished(t1)
+
+    def _next_prompts(self, most: int) -> tuple[int, list[SampleRequest]]:
+        """The oldest prompt decides the length; those behind it that fit this length come along, in order."""
+
+        def fitting(request: SampleRequest) -> int:
+            return next(n for n in self.spec.prefill_lengths if n >= len(request.context_ids))
+
+        length = fitting(self._queue[0])
+        taken: list[SampleRequest] = []
+        left: deque[SampleRequest] = deque()
+        for request in self._queue:
+            fits = len(taken) < most and fitting(request) <= length
+            (taken if fits else left).append(request)
+        self._queue = left
+        return length, taken
 
     def _decode(self) -> list[SampleResult]:
         spec = self.spec
