@@ -123,6 +123,8 @@ class RunRecord:
     def header(self) -> RunHeader:
         """run.json."""
         path = self.directory / "run.json"
+        if not path.is_file():
+            raise RecordError("E103", "run.json", "the file is missing")
         if path.stat().st_size > MAX_HEADER_BYTES:
             raise RecordError("E101", "run.json", "larger than 64 MiB")
         value = parse(path.read_bytes(), "run.json")

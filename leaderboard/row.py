@@ -92,6 +92,8 @@ class Row(RowModel):
     tenants: dict[str, list[str]]
     seeds: int
     limit_applied: bool
+    order: list[str]
+    """Arms in the order of the plan."""
     headline: Speedup | None
     arms: dict[str, ArmSummary]
     checked: dict[str, int]
@@ -134,6 +136,7 @@ def build_row(
         tenants={tenant.tenant: tenant.env_ids for tenant in header.tenants},
         seeds=len(header.seeds),
         limit_applied=header.limit_applied,
+        order=[arm.arm for arm in header.arms],
         headline=_headline(computed["comparison"]),
         arms={arm: _summary(runs) for arm, runs in by_arm.items()},
         checked=report.checked,

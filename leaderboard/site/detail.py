@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from leaderboard.metrics import METRICS
 from leaderboard.records import RunRecord
-from leaderboard.row import Row
+from leaderboard.row import ArmSummary, Row
 from leaderboard.schema import EvalLine
 from leaderboard.site import plots
 from leaderboard.site.board import tier_badge
@@ -69,7 +69,11 @@ def _simulated(row: Row) -> str:
 
 
 def _arms(row: Row) -> Markup:
-    head = tag("tr", tag("th", "", scope="col"), *(tag("th", arm, scope="col") for arm in row.arms))
+    head = tag(
+        "tr",
+        tag("th", "", scope="col"),
+        *(tag("th", arm, scope="col") for arm in row.order if arm in row.arms),
+    )
     lines = []
     for field, metric, unit in _FIGURES:
         about = METRICS[metric]
@@ -77,7 +81,7 @@ def _arms(row: Row) -> Markup:
             field, about.title
         )
         name = tag("th", title, scope="row", class_="text", title=f"{about.formula} [{about.unit}]")
-        values = (tag("td", _show(getattr(summary, field), unit)) for summary in row.arms.values())
+        values = (tag("td", _show(getattr(summary, field), unit)) for summary in _in_order(row))
         lines.append(tag("tr", name, *values))
     if row.headline:
         speed = row.headline
@@ -85,6 +89,10 @@ def _arms(row: Row) -> Markup:
         claim = f"{speed.arm} is {speed.speedup:.2f}× as fast as {speed.baseline}{interval}"
         return join((tag("table", tag("thead", head), tag("tbody", *lines)), tag("p", claim)))
     return tag("table", tag("thead", head), tag("tbody", *lines))
+
+
+def _in_order(row: Row) -> list[ArmSummary]:
+    return [row.arms[arm] for arm in row.order if arm in row.arms]
 
 
 def _accuracy(row: Row) -> Markup:
@@ -100,7 +108,8 @@ def _accuracy(row: Row) -> Markup:
             tag("td", _show(score.after, "%")),
             tag("td", score.n),
         )
-        for arm, summary in row.arms.items()
+        for arm in row.order
+        if (summary := row.arms.get(arm)) is not None
         for tenant, score in summary.accuracy.items()
     ]
     return tag("table", tag("thead", head), tag("tbody", *lines))

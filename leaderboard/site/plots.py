@@ -78,7 +78,15 @@ def timeline(views: Sequence[ArmView]) -> Markup:
             x = LEFT + cell * (WIDTH - LEFT) / MAX_CELLS
             width = (WIDTH - LEFT) / MAX_CELLS + 0.3
             drawn.append(
-                tag("rect", x=f"{x:.1f}", y=y, width=f"{width:.1f}", height=22, fill=ROLE_COLOURS[role])
+                tag(
+                    "rect",
+                    x=f"{x:.1f}",
+                    y=y,
+                    width=f"{width:.1f}",
+                    height=22,
+                    fill=ROLE_COLOURS[role],
+                    shape_rendering="crispEdges",
+                )
             )
     bottom = 8 + len(shown) * 34
     for index, (role, colour) in enumerate(ROLE_COLOURS.items()):

@@ -71,10 +71,13 @@ def regrade(
                 continue
             checked[f"{file}_regraded"] += 1
             for found in differences:
+                said, ours = found.recorded, found.replayed
+                if found.field != "reward":
+                    said, ours = repr(said), repr(ours)
                 yield error(
                     _CODE[found.field],
                     f"{file}.jsonl:{number}",
-                    f"{found.field} is {found.recorded!r}, replay gives {found.replayed!r}",
+                    f"{found.field} is {said}, replay gives {ours}",
                     "the line was changed, or graded by other code",
                 )
         if checked[f"{file}_errored"]:

@@ -130,7 +130,7 @@ def edit_header(directory: Path, change: Callable[[dict[str, Any]], object]) -> 
 
 
 def edit_line(directory: Path, name: str, number: int, change: Callable[[dict[str, Any]], object]) -> None:
-    """Changes one line (from 0) of a JSONL file, without touching any hash."""
+    """Changes one line (from 0, or from the end) of a JSONL file, without touching any hash."""
     path = directory / name
     lines = path.read_text(encoding="utf-8").splitlines()
     value = json.loads(lines[number])

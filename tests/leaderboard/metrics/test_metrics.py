@@ -1,0 +1,172 @@
+"""Figures of the golden run, worked out by hand, and what each metric does at its edges."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from leaderboard import metrics
+from leaderboard.metrics import pairing, work
+from leaderboard.metrics.learning import wilson
+from leaderboard.records import ArmView, RunRecord
+from leaderboard.schema import EventLine
+from tests.leaderboard import golden
+
+S1_WORK = 0.300 + 0.001 + 0.290
+"""First round 300 ms, 1 ms to the next, which commits 10 ms before its end."""
+
+
+@pytest.fixture(scope="module")
+def record(golden_run: Path) -> RunRecord:
+    return RunRecord.open(golden_run)
+
+
+@pytest.fixture
+def s1(record: RunRecord) -> ArmView:
+    return record.view("S1", 7)
+
+
+@pytest.fixture
+def a1(record: RunRecord) -> ArmView:
+    return record.view("A1", 7)
+
+
+def test_every_computed_figure_is_documented(s1: ArmView) -> None:
+    assert metrics.compute(s1).keys() <= metrics.METRICS.keys()
+    assert {"speedup", "time_reduction"} == metrics.METRICS.keys() - metrics.compute(s1).keys()
+    assert all(metric.formula and metric.unit and metric.population for metric in metrics.METRICS.values())
+
+
+def test_figures_are_plain_json(record: RunRecord) -> None:
+    assert json.loads(json.dumps(metrics.results(record), allow_nan=False)) == metrics.results(record)
+
+
+def test_time_runs_from_run_start_to_the_last_commit(s1: ArmView, a1: ArmView) -> None:
+    assert metrics.compute(s1)["t_work"] == pytest.approx(S1_WORK)
+    assert metrics.compute(a1)["t_work"] == pytest.approx(0.391)
+    assert metrics.compute(s1)["t_total"] == pytest.approx(0.607)
+    assert metrics.compute(s1)["tenant_completion"]["each"]["math"] == pytest.approx(S1_WORK)
+
+
+def test_utilization_of_two_decode_and_two_train_spans(s1: ArmView) -> None:
+    figures = metrics.compute(s1)
+    assert figures["util_by_role"]["decode"] == pytest.approx(2 * 0.090 / S1_WORK)
+    assert figures["util_by_role"]["train"] == pytest.approx(2 * 0.050 / S1_WORK)
+    assert figures["util_busy"] == pytest.approx(0.280 / S1_WORK)
+    # 300 of 400 token slots held a token, and all that was sampled was consumed
+    assert figures["util_useful"] == pytest.approx(0.75 * 0.280 / S1_WORK)
+    assert figures["padding_waste"] == {"decode": 0.25, "train": 0.25}
+
+
+def test_a_second_idle_device_halves_utilization(s1: ArmView) -> None:
+    one = metrics.compute(s1)["util_busy"]
+    two = metrics.compute(dataclasses.replace(s1, devices=("cpu:0", "cpu:1")))["util_busy"]
+    assert two == pytest.approx(one / 2)
+
+
+def test_overlapping_spans_do_not_count_twice(s1: ArmView) -> None:
+    doubled = dataclasses.replace(s1, spans=s1.spans + s1.spans)
+    assert metrics.compute(doubled)["util_busy"] == pytest.approx(metrics.compute(s1)["util_busy"])
+
+
+def test_evaluation_spans_stay_out_of_utilization(s1: ArmView) -> None:
+    as_eval = tuple(span.model_copy(update={"role": "eval"}) for span in s1.spans)
+    figures = metrics.compute(dataclasses.replace(s1, spans=as_eval))
+    assert figures["util_busy"] == figures["util_useful"] == 0.0
+    assert figures["util_by_role"]["eval"] == pytest.approx(0.280 / S1_WORK)
+
+
+def test_where_the_learners_time_goes_adds_up(s1: ArmView) -> None:
+    exposed = metrics.compute(s1)["exposed"]
+    assert math.fsum(exposed.values()) == pytest.approx(1.0)
+    assert exposed["train"] == pytest.approx(0.100 / S1_WORK)
+    # each round's longest episode takes 101 ms, before training begins
+    assert exposed["generation"] == pytest.approx(0.202 / S1_WORK)
+
+
+def test_discarded_tokens_are_not_useful(s1: ArmView) -> None:
+    stale = tuple(line.model_copy(update={"fate": "stale"}) for line in s1.rollouts)
+    figures = metrics.compute(dataclasses.replace(s1, rollouts=stale))
+    assert figures["goodput"] == 0.0
+    assert figures["stale_discard_frac"] == 1.0
+    assert figures["util_useful"] == pytest.approx(0.75 * 0.100 / S1_WORK)
+    assert figures["ledger"]["math"]["rollouts"]["stale"] == 8
+
+
+def test_staleness_is_weighted_by_tokens(a1: ArmView) -> None:
+    # version 0 made both rounds: 40 tokens of each tenant at age 0, as many at age 1
+    assert metrics.compute(a1)["staleness"] == {
+        "mean": 0.5,
+        "p50": 0,
+        "p95": 1,
+        "max": 1,
+        "histogram": {"0": 120, "1": 120},
+    }
+
+
+def test_accuracy_counts_an_errored_item_as_wrong(s1: ArmView) -> None:
+    first = next(line for line in s1.evals if line.tenant == "math" and line.eval_id == 1)
+    evals = tuple(
+        line.model_copy(update={"error": "timeout"}) if line is first else line for line in s1.evals
+    )
+    after = metrics.compute(dataclasses.replace(s1, evals=evals))["accuracy"]["math"]["after"]
+    assert (after["accuracy"], after["n"], after["errored"]) == (0.75, 4, 1)
+
+
+def test_without_updates_or_evals_nothing_is_made_up(s1: ArmView) -> None:
+    empty = dataclasses.replace(s1, updates=(), evals=(), rollouts=(), spans=())
+    figures = metrics.compute(empty)
+    assert figures["accuracy"] == {}
+    assert figures["staleness"]["mean"] is figures["is_ess"] is figures["straggler_ratio"] is None
+    assert figures["util_busy"] == 0.0
+
+
+def test_recompiles_come_from_run_stop_or_from_compile_events(s1: ArmView) -> None:
+    stop = s1.events[-1].model_copy(update={"value": {"recompiles": {"train_step": 2, "decode": 1}}})
+    assert work.recompiles(dataclasses.replace(s1, events=(*s1.events[:-1], stop))) == 3
+
+    def compiled(t_ns: int, cached: bool) -> EventLine:
+        value = {"fun_name": "f", "seconds": 1.0, "cached": cached}
+        return EventLine(seq=0, t_ns=t_ns, arm="S1", seed=7, key="compile", value=value, prev="0" * 64)
+
+    late = s1.start_ns + 1
+    events = (compiled(s1.start_ns - 1, False), compiled(late, True), compiled(late, False))
+    assert work.recompiles(dataclasses.replace(s1, events=events)) == 1
+
+
+def test_speedup_of_one_seed_has_no_interval(record: RunRecord) -> None:
+    figures = metrics.results(record)["comparison"]
+    assert figures["baseline"] == "S1"
+    assert figures["arms"]["A1"]["speedup"] == pytest.approx(S1_WORK / 0.391)
+    assert figures["arms"]["A1"]["low"] is None
+
+
+def test_speedup_interval_by_hand() -> None:
+    # log ratios log 2 and log 8: mean log 4, standard error log 2, t(1) = 12.706
+    found = pairing.speedup({1: 2.0, 2: 8.0}, {1: 1.0, 2: 1.0})
+    assert found["speedup"] == pytest.approx(4.0)
+    assert found["low"] == pytest.approx(4.0 / 2**12.706)
+    assert found["high"] == pytest.approx(4.0 * 2**12.706)
+    assert found["time_reduction"] == pytest.approx(0.75)
+
+
+def test_only_seeds_of_both_arms_are_paired() -> None:
+    assert pairing.speedup({1: 2.0, 2: 9.0}, {1: 1.0, 3: 1.0})["n"] == 1
+    assert pairing.speedup({1: 2.0}, {2: 1.0})["speedup"] is None
+
+
+def test_an_interrupted_arm_is_not_compared(run: Path) -> None:
+    golden.edit_line(run, "events.jsonl", -1, lambda e: e.update(value={"status": "interrupted"}))
+    assert metrics.results(RunRecord.open(run))["comparison"]["arms"] == {}
+
+
+@pytest.mark.parametrize(
+    ("successes", "n", "low", "high"),
+    [(8, 10, 0.4901625, 0.9433178), (0, 10, 0.0, 0.2775328), (0, 0, 0.0, 1.0)],
+)
+def test_wilson_interval(successes: int, n: int, low: float, high: float) -> None:
+    assert wilson(successes, n) == pytest.approx((low, high), abs=1e-6)
