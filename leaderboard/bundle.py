@@ -40,7 +40,7 @@ def files(directory: Path) -> list[str]:
                 raise RecordError(
                     "E101", relative, "a link or special file", "a bundle holds plain files only"
                 )
-            if not _NAME.match(name) or len(relative) > 200 or relative.count("/") > 4:
+            if not plain(relative):
                 raise RecordError("E101", repr(relative), "a name outside A-Z a-z 0-9 . _ @ + -", "rename it")
             if stat.S_ISDIR(mode) or relative == MANIFEST:
                 continue
@@ -52,6 +52,15 @@ def files(directory: Path) -> list[str]:
     if len({path.casefold() for path in found}) != len(found):
         raise RecordError("E101", str(directory), "two names differ only in case", "rename one of them")
     return sorted(found)
+
+
+def plain(relative: str) -> bool:
+    """True if a relative path is short, not deep, and of plain names that can't climb out or hide."""
+    return (
+        len(relative) <= 200
+        and relative.count("/") <= 4
+        and all(_NAME.match(part) for part in relative.split("/"))
+    )
 
 
 def describe(directory: Path, relative: str) -> ManifestFile:

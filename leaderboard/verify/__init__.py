@@ -6,12 +6,15 @@ up from end to end: only a replay of its adapters, or a run of one's own, shows 
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
+from leaderboard.archive import unpack
+from leaderboard.errors import RecordError
 from leaderboard.records import RunRecord
 from leaderboard.rescore import MakeEnvironment
 from leaderboard.verify import accounts, figures, files, privacy, scores, timeline
-from leaderboard.verify.report import EXPLAIN, Finding, Report, collect, guarded
+from leaderboard.verify.report import EXPLAIN, Finding, Report, collect, error, guarded
 
 __all__ = ["EXPLAIN", "Finding", "Report", "verify"]
 
@@ -23,15 +26,17 @@ def verify(
     data: str | None = None,
     make: MakeEnvironment | None = None,
 ) -> Report:
-    """Runs all checks on a run directory.
+    """Runs all checks on a run directory, or on one packed as a .tar.gz.
 
     Args:
-      directory: holds run.json.
+      directory: holds run.json; or the archive.
       sealed: require a manifest that fits; False for a record still to be sealed.
       data: where data-set tasks read from, as for a run.
       make: builds environments in place of the task registry, in tests.
     """
     directory = Path(directory)
+    if directory.is_file():
+        return _verify_archive(directory, data=data, make=make)
     record = RunRecord(directory)
     checked: dict[str, int] = {}
     checks = [files.required(directory), files.free_files(directory), files.schema(record)]
@@ -62,3 +67,12 @@ def verify(
     ]
     found = [finding for check in checks for finding in guarded(check)]
     return collect([*readable.findings, *found], checked)
+
+
+def _verify_archive(archive: Path, *, data: str | None, make: MakeEnvironment | None) -> Report:
+    with tempfile.TemporaryDirectory(prefix="verify-") as folder:
+        try:
+            unpacked = unpack(archive, Path(folder) / "run")
+        except RecordError as refused:
+            return collect([error(refused.code, refused.place, refused.reason, refused.hint)], {})
+        return verify(unpacked, data=data, make=make)
