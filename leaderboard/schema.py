@@ -141,7 +141,7 @@ class UpdateLine(Line):
     loss_tokens: Count
     real_tokens: Count
     executed_slots: Count
-    staleness: dict[str, Count]
+    staleness: dict[Annotated[str, Field(pattern=r"^-?[0-9]{1,15}$")], Count]
     reward_mean: float | None
     reward_mean_kept: float | None
     groups_no_signal: Count

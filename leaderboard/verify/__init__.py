@@ -55,6 +55,7 @@ def verify(
         accounts.ledgers(record),
         accounts.consumption(record),
         accounts.versions(record),
+        accounts.ages(record),
         accounts.optimizer(record),
         accounts.equal_work(record),
         scores.suite(record),

@@ -114,6 +114,25 @@ def versions(record: RunRecord) -> Iterator[Finding]:
         yield from _rollout_versions(f"rollouts.jsonl:{number}", line, published[key], before)
 
 
+def ages(record: RunRecord) -> Iterator[Finding]:
+    """E153: the histogram of an update's staleness has no more tokens of an age than its rollouts hold."""
+    befores = {(u.arm, u.seed, u.tenant, u.update_id): u.version_before for u in record.updates}
+    held: dict[tuple[str, int, str, int], Counter[int]] = defaultdict(Counter)
+    for line in record.rollouts:
+        if line.consumed_in is None:
+            continue
+        key = (line.arm, line.seed, line.tenant, line.consumed_in)
+        for turn in line.turns:
+            if turn.role == "policy" and key in befores:
+                held[key].update(befores[key] - version for version in turn.policy_version)
+    for number, update in enumerate(record.updates, start=1):
+        own = held[update.arm, update.seed, update.tenant, update.update_id]
+        for age, tokens in update.staleness.items():
+            # fewer is right where the loss leaves tokens out; more, or at another age, is made up
+            if not age.isascii() or not age.isdigit() or tokens > own[int(age)]:
+                yield error("E153", f"updates.jsonl:{number}", f"{tokens} tokens at staleness {age[:20]!r}")
+
+
 def _rollout_versions(
     place: str, line: RolloutLine, published: dict[int, int], before: int | None
 ) -> Iterator[Finding]:

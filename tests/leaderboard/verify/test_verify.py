@@ -123,6 +123,7 @@ FORGED: dict[str, tuple[Change, set[str]]] = {
         {"E153"},
     ),
     "a version skipped": (line("updates", 0, version_after=2), {"E153"}),
+    "staleness histogram": (line("updates", -1, staleness={"0": 40}), {"E153"}),
     "another learning rate": (line("updates", 0, learning_rate=0.1), {"E154"}),
     "another start": (
         in_header(lambda h: h["runs"][0]["adapters"]["math"].update(initial_sha256="1" * 64)),
