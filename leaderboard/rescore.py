@@ -57,8 +57,9 @@ class Replayer:
     def replay(self, line: RolloutLine | EvalLine) -> list[Difference]:
         """Plays one episode again and returns every difference; none means that the record holds.
 
-        Raises:
-          ValueError, LookupError: the record names no such task, split, level or item.
+          Raises:
+            UnknownTaskError, DataError: the task, or its data, isn't here.
+        ValueError: there is no such split, level or item.
         """
         environment = self._environments.get(line.env_id)
         if environment is None:

@@ -158,7 +158,7 @@ def optimizer(record: RunRecord) -> Iterator[Finding]:
         traces = {view.arm: _rates(view) for view in views}
         first = views[0].arm
         for arm, trace in traces.items():
-            if trace != traces[first]:
+            if _differ(trace, traces[first]):
                 yield error(
                     "E154", "updates.jsonl", f"seed {seed}: learning rates of {arm} differ from {first}'s"
                 )
@@ -209,10 +209,19 @@ def _work(view: ArmView) -> tuple[Counter[tuple[str, str, int]], dict[str, int]]
     return items, dict(sorted(Counter(u.tenant for u in view.updates).items()))
 
 
+def _differ(trace: dict[str, list[float | None]], other: dict[str, list[float | None]]) -> bool:
+    """True unless one's rates go on where the other's end: an arm may have had fewer steps."""
+    return any(
+        left != right for name in trace for left, right in zip(trace[name], other.get(name, ()), strict=False)
+    )
+
+
 def _rates(view: ArmView) -> dict[str, list[float | None]]:
+    """Learning rates by tenant of the updates that took a step: warm-up counts those."""
     rates: dict[str, list[float | None]] = defaultdict(list)
     for update in view.updates:
-        rates[update.tenant].append(update.learning_rate)
+        if update.skipped is None:
+            rates[update.tenant].append(update.learning_rate)
     return dict(sorted(rates.items()))
 
 

@@ -10,6 +10,7 @@ from leaderboard.records import RunRecord
 from leaderboard.rescore import MakeEnvironment, Replayer, task_info
 from leaderboard.schema import EvalLine, RolloutLine, TurnLine
 from leaderboard.verify.report import Finding, error, warning
+from tasks.data.sources import DataError
 
 _CODE = {"reward": "E161", "grade_status": "E161", "stop": "E163", "item_uid": "E162", "observation": "E162"}
 _STOPS = ("terminated", "truncated", "max_tokens", "context", "error")
@@ -63,11 +64,14 @@ def regrade(
                 continue
             try:
                 differences = replayer.replay(line)
-            except (ValueError, LookupError, OSError) as refused:
-                # an unknown task, or data that aren't here, fails for all its lines: say so once
-                if not isinstance(refused, ValueError) or "data" in type(refused).__name__.lower():
-                    broken.add(line.env_id)
-                yield error("E161", f"{file}.jsonl:{number}", f"can't be played again: {str(refused)[:200]}")
+            except (tasks.UnknownTaskError, DataError) as unavailable:
+                # this fails for all lines of the task: say so once
+                broken.add(line.env_id)
+                hint = "give the data the run read, or install its task pack"
+                yield error("E161", f"{file}.jsonl:{number}", f"can't be graded: {unavailable}"[:300], hint)
+                continue
+            except ValueError as refused:
+                yield error("E161", f"{file}.jsonl:{number}", f"can't be played again: {refused}"[:300])
                 continue
             checked[f"{file}_regraded"] += 1
             for found in differences:

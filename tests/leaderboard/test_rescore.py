@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+import tasks
 from leaderboard.rescore import Replayer, task_info
 from leaderboard.schema import RolloutLine
+from leaderboard.verify import verify
+from tests.leaderboard import golden
 
 
 @pytest.fixture
@@ -69,6 +72,41 @@ def test_an_observation_left_out_is_found(lines: list[dict[str, Any]]) -> None:
 def test_an_unknown_task_raises(lines: list[dict[str, Any]]) -> None:
     with pytest.raises(LookupError, match="not found"):
         replay(lines[0], env_id="Math/Ad-v0")
+
+
+def test_data_that_are_not_here_are_named_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BENCH_DATA_DIR", raising=False)
+    for number in (0, 1):
+        golden.edit_line(run, "rollouts.jsonl", number, lambda line: line.update(env_id="Math/GSM8K-v0"))
+    found = [f for f in verify(run).errors if f.code == "E161"]
+    assert [f.place for f in found] == ["rollouts.jsonl:1"]
+    assert "BENCH_DATA_DIR is not set" in found[0].reason
+
+
+def test_a_split_that_is_not_there_is_a_finding(run: Path) -> None:
+    golden.edit_line(run, "rollouts.jsonl", 0, lambda line: line.update(split="training"))
+    assert "E161" in verify(run).codes
+
+
+def test_data_set_tasks_are_graded_from_the_data_given(lines: list[dict[str, Any]], tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    rows = [{"question": f"{n} and {n}?", "answer": f"#### {2 * n}"} for n in range(1, 200)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    env = tasks.make("gsm8k", data=str(path))
+    prompt, info = env.reset(seed=3, options={"split": "train", "index": 5})
+    answer = tasks.get("gsm8k").oracle(env.unwrapped.item)[0]  # type: ignore[attr-defined]
+    line = lines[0]
+    line["turns"][0]["text"], line["turns"][1]["text"] = prompt, answer
+    line |= {
+        "env_id": "Math/GSM8K-v0",
+        "env_seed": 3,
+        "item_index": 5,
+        "level": None,
+        "item_uid": info["item_uid"],
+    }
+    assert Replayer(data=str(path)).replay(RolloutLine.model_validate(line)) == []
+    line["reward"] = 0.5
+    assert Replayer(data=str(path)).replay(RolloutLine.model_validate(line)) != []
 
 
 def test_the_grader_hash_is_stable_and_differs_by_task() -> None:
