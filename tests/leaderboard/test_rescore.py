@@ -77,7 +77,7 @@ def test_an_unknown_task_raises(lines: list[dict[str, Any]]) -> None:
 def test_data_that_are_not_here_are_named_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BENCH_DATA_DIR", raising=False)
     for number in (0, 1):
-        golden.edit_line(run, "rollouts.jsonl", number, lambda line: line.update(env_id="Math/GSM8K-v0"))
+        golden.edit_line(run, "rollouts.jsonl", number, lambda x: x.update(env_id="Math/GSM8K-v0", level=1))
     found = [f for f in verify(run).errors if f.code == "E161"]
     assert [f.place for f in found] == ["rollouts.jsonl:1"]
     assert "BENCH_DATA_DIR is not set" in found[0].reason
