@@ -155,6 +155,18 @@ class _Keyed:
         self._env.close()
 
 
+def devices() -> tuple[list[dict[str, Any]], str]:
+    """The devices of a run as run.json tells them, and their class."""
+    import jax
+
+    found = jax.devices()[:1]  # one device serves both roles
+    kinds = {"cpu": "cpu-sim", "gpu": "gpu", "tpu": "tpu"}
+    return (
+        [{"id": f"{d.platform}:{d.id}", "kind": d.device_kind, "memory_bytes": None} for d in found],
+        kinds.get(found[0].platform, "gpu"),
+    )
+
+
 @functools.lru_cache(maxsize=1)
 def load_model(name: str) -> tuple[BaseModel, Any]:
     """The base model and its weights on the device; one copy a process, shared by every arm."""

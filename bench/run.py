@@ -1,0 +1,262 @@
+"""`bench run`: the matrix of arms and seeds, interleaved, recorded, and ended in order whatever happens."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import re
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from bench.config import Resolved
+from bench.record import ArmResult, RunRecorder
+from leaderboard import bundle, metrics
+from leaderboard.records import RunRecord
+from leaderboard.rescore import task_info
+from leaderboard.schema import SCHEMA
+from tunix_core import schedule
+from tunix_core.clock import clock_ns
+from tunix_core.errors import TunixError
+
+if TYPE_CHECKING:
+    from bench.compose import Prepared
+
+SUITE_VERSION = "0.1"
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def ulid() -> str:
+    """A sortable unique id: 48 bits of milliseconds, 80 random bits, Crockford base 32."""
+    value = int(time.time() * 1000) << 80 | secrets.randbits(80)
+    return "".join(_CROCKFORD[value >> shift & 31] for shift in range(125, -5, -5))
+
+
+def order(arms: Sequence[str], seeds: int) -> list[tuple[str, int]]:
+    """ABBA: the order of arms turns round with every seed, so that a drift of the machine favours none."""
+    return [(arm, s) for s in range(seeds) for arm in (arms if s % 2 == 0 else tuple(reversed(arms)))]
+
+
+@dataclass(slots=True)
+class Stop:
+    """Set by a signal; asked between two dispatches. A second signal ends the process at once."""
+
+    signal: int | None = None
+    deadline_s: float | None = None
+    asked: Callable[[], bool] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.asked = lambda: self.signal is not None or (
+            self.deadline_s is not None and time.monotonic() > self.deadline_s
+        )
+
+    @contextmanager
+    def listening(self) -> Iterator[Stop]:
+        """Catches SIGINT and SIGTERM while the run lasts."""
+
+        def handler(number: int, frame: FrameType | None) -> None:
+            del frame
+            if self.signal is not None:
+                signal.signal(number, signal.default_int_handler)
+                raise KeyboardInterrupt
+            self.signal = number
+
+        old = {n: signal.signal(n, handler) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield self
+        finally:
+            for n, previous in old.items():
+                signal.signal(n, previous)
+
+
+SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
+
+
+def scrubbed(text: str, env: Mapping[str, str]) -> str:
+    """Text without the value of any secret variable and without a password in a URL."""
+    for name, value in env.items():
+        if SECRET.search(name) and len(value) >= 6:
+            text = text.replace(value, "***")
+    return re.sub(r"(\w+://[^/\s:@]+):[^/\s@]+@", r"\1:***@", text)
+
+
+def run(
+    resolved: Resolved,
+    prepared: Prepared,
+    directory: Path,
+    *,
+    run_arm: Callable[..., ArmResult],
+    command: Sequence[str],
+    stop: Stop,
+    note: Callable[[str], None],
+    on_row: Callable[[dict[str, Any]], None] | None = None,
+    limit_applied: bool = False,
+) -> RunRecord:
+    """Runs the whole matrix and seals the directory; the record tells how it ended.
+
+    A TunixError of one (arm, seed) ends the run with status `error` and its message; everything recorded
+    before it stays, and the directory is sealed all the same.
+    """
+    recorder = RunRecorder(directory, on_row=on_row)
+    header = first_header(resolved, prepared, command, limit_applied)
+    recorder.write_json("system.json", system())
+    recorder.write_header(header)
+    status, reason = "success", ""
+    runs: list[dict[str, Any]] = []
+    try:
+        for arm, seed in order(resolved.config.arms, resolved.config.seeds):
+            if stop.asked():
+                status, reason = "interrupted", f"stopped before {arm} seed {seed}"
+                break
+            note(f"{arm} seed {seed}: setting up")
+            try:
+                result = run_arm(prepared, arm, seed, recorder.sink(arm, seed), stop.asked)
+            except TunixError as e:
+                status, reason = "error", f"{arm} seed {seed}: {type(e).__name__}: {e}"
+                break
+            runs.append(result.as_run(arm, seed))
+            seconds = (result.t_stop_ns - result.t_start_ns) / 1e9
+            note(f"{arm} seed {seed}: {result.status} after {seconds:.1f} s")
+            if result.status != "success":
+                status, reason = result.status, result.reason or f"{arm} seed {seed} {result.status}"
+                break
+    finally:
+        recorder.close()
+        if recorder.nonfinite:
+            recorder.warnings.append(f"{recorder.nonfinite} figures were not finite and are recorded as null")
+        clock = {**header["clock"], "wall_stop_utc": time.time(), "monotonic_stop_ns": clock_ns()}
+        header |= {
+            "runs": runs,
+            "clock": clock,
+            "warnings": recorder.warnings,
+            "integrity": {"event_head": recorder.event_head, "event_count": recorder.event_count},
+            "status": status if sys.exc_info()[0] is None else "error",
+            "status_reason": reason,
+        }
+        recorder.write_header(header)
+    header["results"] = metrics.results(RunRecord.open(directory))
+    recorder.write_header(header)
+    bundle.seal(directory)
+    return RunRecord.open(directory)
+
+
+def first_header(
+    resolved: Resolved, prepared: Prepared, command: Sequence[str], limit_applied: bool
+) -> dict[str, Any]:
+    """run.json before the first arm."""
+    from bench.compose import devices
+
+    config, profile = resolved.config, prepared.latency
+    env = dict(os.environ)
+    now = time.time()
+    greedy = {"temperature": 0.0, "max_new_tokens": prepared.sizes.turn, "items": config.eval_items, "split": "dev"}
+    train = {"temperature": config.temperature, "top_p": 1.0, "top_k": 0, "max_new_tokens": prepared.sizes.turn}
+    found, device_class = devices()
+    return {
+        "schema": SCHEMA,
+        "run_id": ulid(),
+        "suite_version": SUITE_VERSION,
+        "created_utc": datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(timespec="seconds"),
+        "command": [scrubbed(part, env) for part in command],
+        "config": config.model_dump(mode="json") | {"out": None},
+        "set_by": resolved.set_by,
+        "official": False,
+        "limit_applied": limit_applied,
+        "latency": {
+            "profile": config.latency,
+            "simulated": profile is not None,
+            "description": _describe(profile.describe()) if profile is not None else "the environments' own latency",
+        },
+        "model": {
+            "name": str(prepared.card["name"]),
+            "sha256": prepared.card["sha256"],
+            "tokenizer_sha256": prepared.card.get("tokenizer_sha256", ""),
+            "dtype": "float32",
+            "parameters": prepared.card["parameters"],
+        },
+        "tenants": [
+            {
+                "tenant": t.tenant_id,
+                "env_ids": list(t.env_ids),
+                "level": None,
+                "group_size": t.group_size,
+                "groups_per_update": t.groups_per_update,
+                "updates": t.updates,
+                "weight": t.weight,
+                "settings": {
+                    part: {f: getattr(getattr(t, part), f) for f in getattr(t, part).__slots__}
+                    for part in ("lora", "optimizer", "loss", "sampling")
+                },
+            }
+            for t in prepared.tenants
+        ],
+        "arms": [
+            {
+                "arm": name,
+                "tenants_at_once": spec.tenants_at_once,
+                "step_barrier": spec.step_barrier,
+                "max_staleness": spec.max_staleness,
+                "consume": spec.consume,
+            }
+            for name in config.arms
+            for spec in [schedule.arm(name, config.max_staleness if name == "A1" else None)]
+        ],
+        "seeds": list(range(config.seeds)),
+        "order": [list(pair) for pair in order(config.arms, config.seeds)],
+        "sampling": {"train": train, "eval": greedy},
+        "tasks": {
+            env_id: task_info(env_id).model_dump(mode="json")
+            for env_id in sorted({e for t in prepared.tenants for e in t.env_ids})
+        },
+        "devices": found,
+        "device_class": device_class,
+        "software": software(),
+        "clock": {
+            "wall_start_utc": now,
+            "wall_stop_utc": None,
+            "monotonic_start_ns": clock_ns(),
+            "monotonic_stop_ns": None,
+        },
+        "runs": [],
+        "results": {},
+        "integrity": {"event_head": "0" * 64, "event_count": 0},
+        "tracker": {},
+        "warnings": [],
+        "status": "running",
+        "status_reason": "",
+    }
+
+
+def _describe(profile: Mapping[str, Any]) -> str:
+    return f"simulated: {profile['form']}, {profile['unit']}, seed {profile['seed']}"
+
+
+def software() -> dict[str, Any]:
+    """Versions of what computes the results."""
+    names = ("jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "bm25s", "safetensors")
+    return {
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in names},
+    }
+
+
+def system() -> dict[str, Any]:
+    """The machine, without names or paths."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    load = list(os.getloadavg())
+    return {
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_bytes": memory,
+        "load_average": load,
+    }
