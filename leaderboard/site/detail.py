@@ -65,7 +65,7 @@ def _labels(row: Row) -> Iterable[Markup]:
 def _simulated(row: Row) -> str:
     if not row.latency_simulated:
         return "The environments' own latency."
-    return f"Simulated latency: {row.latency_profile}, {row.latency_description}"
+    return f"The environments' latency is simulated ({row.latency_profile}: {row.latency_description})."
 
 
 def _arms(row: Row) -> Markup:
