@@ -15,6 +15,7 @@ import tasks
 from bench.config import RunConfig
 from bench.record import ArmResult, Sink
 from tasks import latency
+from tasks.data.task import DataTask
 from tunix_core.clock import clock_ns
 from tunix_core.types import (
     Bucket,
@@ -60,7 +61,7 @@ def prepare(config: RunConfig) -> Prepared:
     env_ids = [tasks.resolve(name) for name in config.tasks]
     profile = latency.parse(config.latency, seed=config.seed)
     card = check_asset(config.model)
-    sizes = sizes_of(env_ids)
+    sizes = sizes_of([make_env(env_id, data=config.data) for env_id in dict.fromkeys(env_ids)])
     count = config.tenants if config.tenants is not None else len(env_ids)
     names = [f"{config.tasks[i % len(env_ids)]}" for i in range(count)]
     tenants = tuple(
@@ -129,11 +130,20 @@ def trainer_spec(prepared: Prepared) -> TrainerSpec:
     )
 
 
+def make_env(
+    env_id: str, profile: latency.LatencyProfile | None = None, *, data: str | None = None
+) -> Any:
+    """A task's environment; `data` goes to the tasks that read a data set, the others have none to read."""
+    reads = data is not None and isinstance(tasks.get(env_id), DataTask)
+    return tasks.make(env_id, profile, data=data if reads else None)
+
+
 def env_factory(prepared: Prepared, *, simulate: bool) -> Callable[[EpisodeTicket], Any]:
     """Environments of tickets, behind the simulated latency in training, without it in evaluation."""
 
     def build(ticket: EpisodeTicket) -> Any:
-        env = tasks.make(ticket.env_id, prepared.latency if simulate else None)
+        profile = prepared.latency if simulate else None
+        env = make_env(ticket.env_id, profile, data=prepared.config.data)
         return _Keyed(env, ticket.sample_index) if simulate and prepared.latency is not None else env
 
     return build

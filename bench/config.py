@@ -52,6 +52,7 @@ class RunConfig(BaseModel):
     no_progress_s: Annotated[float, Field(gt=0)] = 120.0
     max_time: Annotated[float, Field(gt=0)] | None = None
     tracker: Literal["auto", "none", "wandb"] = "auto"
+    data: str | None = None
     out: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
 

@@ -1,19 +1,130 @@
-"""Errors a user can act on, each with its exit code."""
+"""Errors a user can act on, each with its exit code, and the one place where exceptions become sentences."""
+
+from __future__ import annotations
+
+import enum
+import errno
+from dataclasses import dataclass
+
+
+class Exit(enum.IntEnum):
+    """What the process ends with."""
+
+    OK = 0
+    """Everything asked for was done."""
+    FAILED = 1
+    """A task or a run failed."""
+    USAGE = 2
+    """A flag, key, value or path that cannot work."""
+    REJECTED = 3
+    """Verification refused a record."""
+    PARITY = 4
+    """Accuracy parity was required and failed, or could not be shown."""
+    THRESHOLD = 5
+    """A comparison missed the threshold it was given."""
+    MISSING = 6
+    """A package, file, device or credential is missing."""
+    INTERRUPTED = 7
+    """Stopped on request; what was recorded until then is readable."""
+    SIGINT = 130
+    """Stopped by SIGINT before anything was saved."""
+    SIGTERM = 143
+    """Stopped by SIGTERM."""
 
 
 class BenchError(Exception):
-    """Base; `exit_code` is what the process ends with."""
+    """Base; `exit_code` is what the process ends with, `hint` what to do."""
 
-    exit_code = 1
+    exit_code = Exit.FAILED
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class UsageError(BenchError):
     """A flag, a key or a value that cannot work."""
 
-    exit_code = 2
+    exit_code = Exit.USAGE
 
 
 class DependencyError(BenchError):
     """Something is missing: a package, a file, a credential."""
 
-    exit_code = 6
+    exit_code = Exit.MISSING
+
+
+class RejectedError(BenchError):
+    """A record that cannot be trusted or read."""
+
+    exit_code = Exit.REJECTED
+
+
+class RecordingError(BenchError):
+    """The run directory could not be written any further."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """An error as a user sees it."""
+
+    message: str
+    hint: str
+    exit_code: int
+    expected: bool
+    """False for a defect of this program: a report should carry the traceback."""
+
+    def line(self) -> str:
+        """One line for stderr."""
+        return " ".join(f"error: {self.message}".split()) + (f" (hint: {self.hint})" if self.hint else "")
+
+    def as_dict(self) -> dict[str, object]:
+        """The JSON document of an error."""
+        error = {"message": self.message, "hint": self.hint, "exit_code": int(self.exit_code)}
+        return {"schema": "bench.error/1", "ok": False, "error": error}
+
+
+def fault_of(error: BaseException) -> Fault:
+    """Turns an exception of any part into what a user sees."""
+    if isinstance(error, BenchError):
+        return Fault(message=str(error), hint=error.hint, exit_code=error.exit_code, expected=True)
+    if isinstance(error, KeyboardInterrupt):
+        return Fault(message="interrupted", hint="", exit_code=Exit.SIGINT, expected=True)
+    if isinstance(error, ModuleNotFoundError) and not _own(error.name):
+        hint = f"install it: pip install {(error.name or '').partition('.')[0]}"
+        message = f"the package {error.name!r} is not installed"
+        return Fault(message=message, hint=hint, exit_code=Exit.MISSING, expected=True)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+        hint = "free some space, or name another folder"
+        message = f"{error.filename or 'a file'}: {error.strerror}"
+        return Fault(message=message, hint=hint, exit_code=Exit.FAILED, expected=True)
+    code = _code_of_parts(error)
+    if code is not None:
+        return Fault(message=str(error), hint="", exit_code=code, expected=True)
+    hint = "a defect of bench: run it again with --debug and report the traceback"
+    message = f"internal error: {type(error).__name__}: {error}"
+    return Fault(message=message, hint=hint, exit_code=Exit.FAILED, expected=False)
+
+
+def _own(name: str | None) -> bool:
+    return (name or "").partition(".")[0] in ("bench", "leaderboard", "tasks", "tunix_core")
+
+
+def _code_of_parts(error: BaseException) -> Exit | None:
+    """Exit codes of the other packages' errors; imported here, since only a failing command pays for it."""
+    from leaderboard.errors import RecordError
+    from tasks.data.sources import DataError
+    from tasks.latency import LatencyError
+    from tasks.registry import UnknownTaskError
+    from tunix_core.errors import AssetError, ConfigError, TunixError
+
+    codes = (
+        (UnknownTaskError, Exit.USAGE),
+        (LatencyError, Exit.USAGE),
+        (ConfigError, Exit.USAGE),
+        (DataError, Exit.MISSING),
+        (AssetError, Exit.MISSING),
+        (RecordError, Exit.REJECTED),
+        (TunixError, Exit.FAILED),
+    )
+    return next((code for kind, code in codes if isinstance(error, kind)), None)

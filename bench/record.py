@@ -144,9 +144,11 @@ class RunRecorder:
         """Events written."""
         return self._seq
 
-    def sink(self, arm: str, seed: int) -> ArmSink:
-        """Where one (arm, seed) writes to."""
-        return ArmSink(self, arm, seed)
+    def sink(
+        self, arm: str, seed: int, on_update: Callable[[UpdateReport], None] = lambda report: None
+    ) -> ArmSink:
+        """Where one (arm, seed) writes to; `on_update` hears of each update after it is written."""
+        return ArmSink(self, arm, seed, on_update)
 
     def line(self, name: str, value: Mapping[str, Any]) -> None:
         """Appends one canonical line."""
@@ -206,10 +208,11 @@ class RunRecorder:
 class ArmSink:
     """The recorder as one (arm, seed) sees it."""
 
-    def __init__(self, recorder: RunRecorder, arm: str, seed: int) -> None:
-        self._recorder, self.arm, self.seed = recorder, arm, seed
+    def __init__(
+        self, recorder: RunRecorder, arm: str, seed: int, on_update: Callable[[UpdateReport], None]
+    ) -> None:
+        self._recorder, self.arm, self.seed, self._on_update = recorder, arm, seed, on_update
         self._tag = {"arm": arm, "seed": seed}
-        self._scores: dict[tuple[str, int], list[float]] = {}
 
     def event(self, event: Event) -> None:
         """Appends to the hash chain."""
@@ -291,6 +294,7 @@ class ArmSink:
         axes = {"tenant": report.tenant_id, "work/updates": report.version_after, "time/wall_s": report.t1_ns / 1e9}
         self._recorder.row({**self._tag, **axes, **train, "stale/mean": stale})
         self._recorder.sync()
+        self._on_update(report)
 
     def evaluation(self, record: EvalRecord) -> None:
         """One line of evals.jsonl."""

@@ -19,7 +19,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from bench.config import Resolved
+from bench.progress import Progress
 from bench.record import ArmResult, RunRecorder
+from bench.report import write_figure
+from bench.trackers.base import Tracker
 from leaderboard import bundle, metrics
 from leaderboard.records import RunRecord
 from leaderboard.rescore import task_info
@@ -97,8 +100,8 @@ def run(
     run_arm: Callable[..., ArmResult],
     command: Sequence[str],
     stop: Stop,
-    note: Callable[[str], None],
-    on_row: Callable[[dict[str, Any]], None] | None = None,
+    progress: Progress,
+    tracker: Tracker,
     limit_applied: bool = False,
 ) -> RunRecord:
     """Runs the whole matrix and seals the directory; the record tells how it ended.
@@ -106,7 +109,7 @@ def run(
     A TunixError of one (arm, seed) ends the run with status `error` and its message; everything recorded
     before it stays, and the directory is sealed all the same.
     """
-    recorder = RunRecorder(directory, on_row=on_row)
+    recorder = RunRecorder(directory, on_row=tracker.log)
     header = first_header(resolved, prepared, command, limit_applied)
     recorder.write_json("system.json", system())
     recorder.write_header(header)
@@ -117,15 +120,15 @@ def run(
             if stop.asked():
                 status, reason = "interrupted", f"stopped before {arm} seed {seed}"
                 break
-            note(f"{arm} seed {seed}: setting up")
+            progress.begin(arm, seed)
             try:
-                result = run_arm(prepared, arm, seed, recorder.sink(arm, seed), stop.asked)
+                result = run_arm(prepared, arm, seed, recorder.sink(arm, seed, progress.update), stop.asked)
             except TunixError as e:
                 status, reason = "error", f"{arm} seed {seed}: {type(e).__name__}: {e}"
                 break
             runs.append(result.as_run(arm, seed))
             seconds = (result.t_stop_ns - result.t_start_ns) / 1e9
-            note(f"{arm} seed {seed}: {result.status} after {seconds:.1f} s")
+            progress.note(f"{arm} seed {seed}: {result.status} after {seconds:.1f} s")
             if result.status != "success":
                 status, reason = result.status, result.reason or f"{arm} seed {seed} {result.status}"
                 break
@@ -144,9 +147,23 @@ def run(
         }
         recorder.write_header(header)
     header["results"] = metrics.results(RunRecord.open(directory))
+    tracker.summary(_headline(header["results"]))
+    header["tracker"] = {"name": resolved.config.tracker, "status": tracker.finish(status)}
     recorder.write_header(header)
+    write_figure(directory)
     bundle.seal(directory)
     return RunRecord.open(directory)
+
+
+def _headline(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Scalars for a tracker's summary."""
+    out: dict[str, Any] = {}
+    for arm, pair in results["comparison"].get("arms", {}).items():
+        out |= {f"headline/{arm}/speedup": pair["speedup"], f"headline/{arm}/time_reduction": pair["time_reduction"]}
+    for run in results["runs"]:
+        name = f"headline/{run['arm']}.s{run['seed']}"
+        out |= {f"{name}/t_work_s": run["metrics"]["t_work"], f"{name}/util_busy": run["metrics"]["util_busy"]}
+    return out
 
 
 def first_header(

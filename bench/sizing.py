@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import tasks
 from tasks.env import TextEnv
 from tunix_core.tokens import ByteTokenizer, Renderer
 
@@ -53,9 +52,9 @@ def probe(env: TextEnv, splits: Iterable[str] = ("train", "dev"), items: int = P
     return Sizes(opening=opening, context=context, turn=turn)
 
 
-def sizes_of(env_ids: Iterable[str]) -> Sizes:
-    """The largest sizes over the tasks of a run."""
-    each = [probe(tasks.make(env_id)) for env_id in dict.fromkeys(env_ids)]
+def sizes_of(envs: Iterable[TextEnv]) -> Sizes:
+    """The largest sizes over the environments of a run."""
+    each = [probe(env) for env in envs]
     return Sizes(
         opening=round_up(max(s.opening for s in each), 16),
         context=round_up(max(s.context for s in each), 16),

@@ -105,6 +105,7 @@ def save_base(params: dict[str, Any], config: ModelConfig, folder: Path, name: s
     path = folder / f"{name}.safetensors"
     save_file({k: np.ascontiguousarray(v.astype(np.float16)) for k, v in flatten(params).items()}, path)
     digest = file_sha256(path)
-    text = json.dumps({"name": name, "config": config.as_dict(), "sha256": digest, **card}, indent=1)
+    head = {"name": name, "parameters": sum(x.size for x in flatten(params).values()), "sha256": digest}
+    text = json.dumps({**head, "config": config.as_dict(), **card}, indent=1)
     (folder / f"{name}.json").write_text(text + "\n")
     return digest

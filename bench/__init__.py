@@ -1,0 +1,1 @@
+"""The command line: composes tasks with the trainer, records, compares, reports, submits."""

@@ -1,0 +1,304 @@
+"""Commands, options and exit codes. What a command does is imported when it runs: `--help` loads nothing heavy.
+
+Exit codes: 0 ok · 1 a run failed · 2 usage or config · 3 verification or comparison refused · 4 parity failed or
+underpowered (with --require-parity) · 5 --fail-below missed · 6 missing dependency, data or file · 7 interrupted,
+what there is was kept · 130 interrupted before anything was saved.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bench.errors import fault_of
+from bench.output import document, note, result
+
+VERSION = "0.1.0"
+EPILOG = "Exit codes: 0 ok, 1 run failed, 2 usage, 3 refused, 4 parity, 5 threshold, 6 missing, 7 interrupted."
+
+app = typer.Typer(
+    name="bench",
+    help="A benchmark of asynchronous, multi-tenant RL post-training.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+)
+tasks_app = typer.Typer(help="The tasks: list, show, validate.", no_args_is_help=True)
+board_app = typer.Typer(help="The board: build, serve, show.", no_args_is_help=True)
+config_app = typer.Typer(help="The configuration of a run.", no_args_is_help=True)
+export_app = typer.Typer(help="A record as others want it.", no_args_is_help=True)
+app.add_typer(tasks_app, name="tasks")
+app.add_typer(board_app, name="leaderboard")
+app.add_typer(config_app, name="config")
+app.add_typer(export_app, name="export")
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, also for errors.")]
+RunDir = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="A TOML file.", metavar="FILE")]
+Sets = Annotated[list[str] | None, typer.Option("--set", help="key=value, any key of the config.", metavar="K=V")]
+DataOption = Annotated[
+    str | None,
+    typer.Option("--data", help="Where data-set tasks read from: a folder, a file, or 'hub'.", metavar="PLACE"),
+]
+
+
+def show(value: Any, text: str, as_json: bool) -> None:
+    """The result of a command, on stdout."""
+    result(json.dumps(value, allow_nan=False, ensure_ascii=False) if as_json else text)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Tracebacks instead of one-line errors.")] = False,
+) -> None:
+    del debug  # read by `main`
+    if version:
+        sys.stdout.write(f"bench {VERSION}\n")
+        raise typer.Exit(0)
+
+
+@app.command()
+def run(
+    tasks: Annotated[str | None, typer.Option(help="Task ids or short names, comma-separated.")] = None,
+    arms: Annotated[str | None, typer.Option(help="Of S0, S1, A0, A1, comma-separated.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many seeds, paired over the arms.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The first seed.")] = None,
+    tenants: Annotated[int | None, typer.Option(help="How many tenants; they share the tasks in turn.")] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option(help="Simulated: none, remote-tools, const:0.2, lognormal:median=0.4,p95=1.5, heavy:…"),
+    ] = None,
+    updates: Annotated[int | None, typer.Option(help="Optimizer updates per tenant.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Of every tenant.")] = None,
+    max_staleness: Annotated[int | None, typer.Option(help="Of A1, in optimizer updates, inclusive.")] = None,
+    eval_items: Annotated[int | None, typer.Option(help="Dev items per tenant and evaluation.")] = None,
+    eval_every: Annotated[int | None, typer.Option(help="Updates between snapshots; 0: first and last.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A new folder; default runs/<id>.")] = None,
+    limit: Annotated[int | None, typer.Option(help="At most N updates, and 8 N dev items; marked.")] = None,
+    tracker: Annotated[str | None, typer.Option(help="auto, none or wandb.")] = None,
+    data: DataOption = None,
+    max_time: Annotated[float | None, typer.Option(help="Stop in order after so many seconds.")] = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; run nothing.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train tenants on tasks under several timetables; record everything; end with a table."""
+    from bench.commands.run import command
+
+    flags = {
+        "tasks": tasks,
+        "arms": arms,
+        "seeds": seeds,
+        "seed": seed,
+        "tenants": tenants,
+        "latency": latency,
+        "updates": updates,
+        "learning_rate": learning_rate,
+        "max_staleness": max_staleness,
+        "eval_items": eval_items,
+        "eval_every": eval_every,
+        "out": None if out is None else str(out),
+        "limit": limit,
+        "tracker": tracker,
+        "data": data,
+        "max_time": max_time,
+    }
+    value, text, code = command(config, set_ or [], flags, dry_run=dry_run, quiet=quiet or as_json)
+    show(value, text, as_json)
+    raise typer.Exit(code)
+
+
+@app.command()
+def compare(
+    run: RunDir,
+    baseline: Annotated[str | None, typer.Option(help="Arm to compare with; default S1.")] = None,
+    product: Annotated[str | None, typer.Option(help="Arm that is compared; default A1.")] = None,
+    fail_below: Annotated[float | None, typer.Option(help="Exit 5 if the speed-up is lower.")] = None,
+    require_parity: Annotated[bool, typer.Option("--require-parity", help="Exit 4 unless parity passes.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Recompute utilization, time and accuracy from the raw lines and give the verdict."""
+    from bench.commands.results import compare_command
+
+    value, text, code = compare_command(run, baseline, product, fail_below, require_parity)
+    show(value, text, as_json)
+    raise typer.Exit(code)
+
+
+@app.command()
+def report(
+    run: RunDir,
+    out: Annotated[Path | None, typer.Option(help="The HTML file; default RUN.html beside the run.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write one self-contained HTML page about a run."""
+    from bench.commands.results import report_command
+
+    path = report_command(run, out)
+    show({"report": str(path)}, str(path), as_json)
+
+
+@app.command()
+def verify(
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run directory or archive.")] = None,
+    explain: Annotated[str | None, typer.Option(help="Say what a code means, e.g. E161.")] = None,
+    data: DataOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check a run directory: schema, hashes, clock, ledgers, figures, every reward re-graded."""
+    from bench.commands.board import explain_command, verify_command
+
+    value, text, code = explain_command(explain) if explain else verify_command(run, data)
+    show(value, text, as_json)
+    raise typer.Exit(code)
+
+
+@app.command()
+def submit(
+    run: RunDir,
+    to: Annotated[Path, typer.Option(help="The board's folder; made if missing.")] = Path("leaderboard-data"),
+    name: Annotated[str | None, typer.Option(help="Name of the submission.")] = None,
+    author: Annotated[list[str] | None, typer.Option(help="May be repeated.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Verify and preview; write nothing.")] = False,
+    data: DataOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Verify a run and put it into a local board folder."""
+    from bench.commands.board import submit_command
+
+    value, text, code = submit_command(run, to, name, author or [], dry_run, data)
+    show(value, text, as_json)
+    raise typer.Exit(code)
+
+
+@app.command()
+def doctor(as_json: JsonFlag = False) -> None:
+    """Look at this machine: Python, devices, cores, load, disk, model file, tracker."""
+    from bench.commands.doctor import doctor_command
+
+    value, text = doctor_command()
+    show(value, text, as_json)
+
+
+@app.command()
+def warmstart(
+    out: Annotated[Path, typer.Option(help="Folder for the weights and their card.")],
+    steps: Annotated[int | None, typer.Option(help="Fewer steps, for a trial.")] = None,
+) -> None:
+    """Rebuild the embedded base model from the tasks' train splits (about half an hour on two cores)."""
+    import dataclasses
+
+    from bench.warmstart import Recipe, train
+
+    recipe = Recipe() if steps is None else dataclasses.replace(Recipe(), steps=steps)
+    digest = train(recipe, out, log=lambda line: sys.stderr.write(f"{line}\n"))
+    sys.stdout.write(f"{out / 'embedded.safetensors'} sha256 {digest}\n")
+
+
+@tasks_app.command("list")
+def tasks_list(as_json: JsonFlag = False) -> None:
+    """All tasks, a line each."""
+    from bench.commands.tasks import list_command
+
+    show(*list_command(), as_json)
+
+
+@tasks_app.command("show")
+def tasks_show(task: str, as_json: JsonFlag = False) -> None:
+    """One task: its card, an item and the oracle's turns."""
+    from bench.commands.tasks import show_command
+
+    show(*show_command(task), as_json)
+
+
+@tasks_app.command("validate")
+def tasks_validate(
+    task: Annotated[str | None, typer.Argument(help="Default: all that need no data.")] = None,
+    items: Annotated[int, typer.Option(help="Items to check.")] = 1000,
+    as_json: JsonFlag = False,
+) -> None:
+    """Gymnasium's checker, split overlap, oracle, null, determinism, probes against gaming."""
+    from bench.commands.tasks import validate_command
+
+    value, text, code = validate_command(task, items)
+    show(value, text, as_json)
+    raise typer.Exit(code)
+
+
+BoardData = Annotated[Path, typer.Option("--data", help="The board's folder.")]
+BoardOut = Annotated[Path, typer.Option("--out", help="Where the site goes.")]
+
+
+@board_app.command("build")
+def board_build(
+    data: BoardData = Path("leaderboard-data"), out: BoardOut = Path("leaderboard-site"), as_json: JsonFlag = False
+) -> None:
+    """Write the static site."""
+    from bench.commands.board import build_command
+
+    path = build_command(data, out)
+    show({"index": str(path)}, str(path), as_json)
+
+
+@board_app.command("serve")
+def board_serve(
+    out: BoardOut = Path("leaderboard-site"),
+    port: Annotated[int, typer.Option(help="On 127.0.0.1.")] = 8000,
+) -> None:
+    """Serve a built site on this machine."""
+    from bench.commands.board import serve_command
+
+    serve_command(out, port)
+
+
+@board_app.command("show")
+def board_show(data: BoardData = Path("leaderboard-data"), as_json: JsonFlag = False) -> None:
+    """Print the board."""
+    from bench.commands.board import show_board_command
+
+    show(*show_board_command(data), as_json)
+
+
+@config_app.command("show")
+def config_show(config: ConfigFile = None, set_: Sets = None, as_json: JsonFlag = False) -> None:
+    """Every key, its value and where it came from."""
+    from bench.config import environment, resolve
+
+    resolved = resolve(config, environment(), set_ or [], {})
+    values = resolved.config.model_dump(mode="json")
+    lines = (f"{k} = {json.dumps(v)}  # {resolved.set_by.get(k, 'default')}" for k, v in values.items())
+    show({"config": values, "set_by": resolved.set_by}, "\n".join(lines), as_json)
+
+
+@export_app.command("wandb")
+def export_wandb(run: RunDir, as_json: JsonFlag = False) -> None:
+    """Rebuild a run's W&B curve from its metrics.jsonl; doing it twice makes no second run."""
+    from bench.export import export_wandb as export
+
+    text = export(run)
+    show({"exported": text}, text, as_json)
+
+
+def main() -> None:
+    """The `bench` program."""
+    arguments = sys.argv[1:]
+    debug, as_json = "--debug" in arguments, "--json" in arguments
+    try:
+        app(args=[a for a in arguments if a != "--debug"], prog_name="bench")
+    except (Exception, KeyboardInterrupt) as e:
+        fault = fault_of(e)
+        if debug or not fault.expected:
+            traceback.print_exc()
+        if as_json:
+            document(fault.as_dict())
+        note(fault.line())
+        sys.exit(int(fault.exit_code))

@@ -1,0 +1,1 @@
+"""What each command does. Imported when the command runs, so that `--help` stays light."""
