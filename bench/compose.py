@@ -124,6 +124,7 @@ def trainer_spec(prepared: Prepared) -> TrainerSpec:
         ),
         # one row length, so that a tenant's rows are the same whoever its neighbours are; two row counts
         buckets=tuple(Bucket(rows=n, length=row) for n in sorted({rows, max(1, rows // 4)})),
+        runtime=config.runtime,
         env_workers=config.env_workers,
         no_progress_s=config.no_progress_s,
         snapshot_every=config.eval_every,

@@ -48,6 +48,7 @@ class RunConfig(BaseModel):
     temperature: Annotated[float, Field(gt=0)] = 1.0
     model: str = "embedded"
     slots: Annotated[int, Field(ge=1)] = 32
+    runtime: Literal["threads", "inline"] = "threads"
     env_workers: Annotated[int, Field(ge=1)] = 256
     no_progress_s: Annotated[float, Field(gt=0)] = 120.0
     max_time: Annotated[float, Field(gt=0)] | None = None
