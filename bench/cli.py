@@ -8,14 +8,16 @@ what there is was kept · 130 interrupted before anything was saved.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from bench.errors import fault_of
+from bench.errors import Exit, Fault, fault_of
 from bench.output import document, note, result
 
 VERSION = "0.1.0"
@@ -27,6 +29,7 @@ app = typer.Typer(
     epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help starts twice as fast
     add_completion=True,
 )
 tasks_app = typer.Typer(help="The tasks: list, show, validate.", no_args_is_help=True)
@@ -288,17 +291,51 @@ def export_wandb(run: RunDir, as_json: JsonFlag = False) -> None:
     show({"exported": text}, text, as_json)
 
 
-def main() -> None:
-    """The `bench` program."""
-    arguments = sys.argv[1:]
-    debug, as_json = "--debug" in arguments, "--json" in arguments
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """The `bench` program: result on stdout, all else on stderr, an exit code that means something."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    sys.exit(invoke(given))
+
+
+def invoke(argv: Sequence[str]) -> int:
+    """Runs one command; whatever fails, the user reads one line and the caller gets an exit code."""
+    debug, as_json = "--debug" in argv, "--json" in argv
     try:
-        app(args=[a for a in arguments if a != "--debug"], prog_name="bench")
-    except (Exception, KeyboardInterrupt) as e:
-        fault = fault_of(e)
-        if debug or not fault.expected:
+        # typer's own ending would print a box of several lines, and no JSON
+        ended = app([part for part in argv if part != "--debug"], prog_name="bench", standalone_mode=False)
+        return int(ended or Exit.OK)
+    except typer.Exit as end:
+        return end.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        fault = fault_of(KeyboardInterrupt())
+    except BrokenPipeError:
+        # the reader went away (`bench … | head`); what is still in the buffer has nowhere to go
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+    except Exception as error:  # noqa: BLE001 the border: nothing leaves it as a traceback
+        if isinstance(error, _ClickError):
+            if type(error).__name__ == "NoArgsIsHelpError":
+                note(error.format_message())
+                return Exit.USAGE
+            fault = Fault(message=_said(error), hint=_help(error), exit_code=Exit.USAGE, expected=True)
+        else:
+            fault = fault_of(error)
+        if debug:
             traceback.print_exc()
-        if as_json:
-            document(fault.as_dict())
-        note(fault.line())
-        sys.exit(int(fault.exit_code))
+    note(fault.line())
+    if as_json:
+        document(fault.as_dict())
+    return int(fault.exit_code)
+
+
+_ClickError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+"""Newer typer carries a click of its own, older typer stands on the installed one."""
+
+
+def _said(error: Any) -> str:
+    return error.format_message().rstrip(".")
+
+
+def _help(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    return f"'{context.command_path} --help' lists what there is" if context is not None else ""
