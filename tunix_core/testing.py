@@ -55,16 +55,16 @@ from tunix_core.types import (
 
 
 class LetterTokenizer:
-    """Eight ids: the letters a, b, c and five controls. Every eighth random token ends a turn.
+    """Eight ids: the letters a, b, c and five controls, two of which end a turn: random turns are short.
 
-    Any other character reads as one of the three letters: lossy, but never out of vocabulary. The padding
-    id is a letter, or what ends a turn (`pad_id=7`): whoever infers padding from an id is caught.
+    Any other character reads as one of the three letters: lossy, but never out of vocabulary. Arrays are
+    filled with 0, the letter a, or with what ends a turn (`pad_id=7`): inferring padding from ids would fail.
     """
 
     vocab_size = 8
     bos_id, user_id, assistant_id = 4, 5, 6
 
-    def __init__(self, pad_id: int = 0, stop_ids: tuple[int, ...] = (7,)) -> None:
+    def __init__(self, pad_id: int = 0, stop_ids: tuple[int, ...] = (3, 7)) -> None:
         self.pad_id, self.stop_ids = pad_id, stop_ids
 
     def encode(self, text: str) -> np.ndarray:
@@ -77,7 +77,7 @@ class LetterTokenizer:
 
     def token_text(self, token_id: int) -> str:
         """One id for human eyes."""
-        return ("a", "b", "c", "<unused>", "<bos>", "<user>", "<assistant>", "<end>")[token_id]
+        return ("a", "b", "c", "<stop>", "<bos>", "<user>", "<assistant>", "<end>")[token_id]
 
 
 @cache
@@ -174,6 +174,10 @@ def share_of(letter: str) -> Callable[[tuple[str, ...]], float]:
     return lambda said: "".join(said).count(letter) / max(len("".join(said)), 1)
 
 
+share_of_a = share_of("a")
+"""The default reward: dense, so that groups have signal."""
+
+
 def constant(reward: Any) -> Callable[[tuple[str, ...]], Any]:
     """A reward that is always the same; NaN, None and infinities included."""
     return lambda said: reward
@@ -185,7 +189,7 @@ class EpisodeScript:
 
     observations: tuple[str, ...] = ("ab",)
     """The first at reset, one more after each turn; the episode ends with the turn after the last."""
-    reward: Callable[[tuple[str, ...]], Any] = share_of("a")
+    reward: Callable[[tuple[str, ...]], Any] = share_of_a
     """Of all the policy said, turn by turn."""
     endless: bool = False
     """Never ends: the last observation comes again and again."""
@@ -251,7 +255,7 @@ class ScriptedEnv:
 
 
 class ScriptedEnvs:
-    """An environment factory: `choose` gives each ticket its script. `built` holds what was made, in order."""
+    """An environment factory: `choose` gives each ticket its script; `built` holds the environments made."""
 
     def __init__(self, choose: Callable[[EpisodeTicket], EpisodeScript] | None = None) -> None:
         self._choose = choose or (lambda ticket: EpisodeScript())
@@ -338,13 +342,13 @@ class Answer:
 
 
 class ScriptedSampler:
-    """Stands in for `SamplerEngine` under an `Actor` or `rollout.play`: fixed ids, log-probabilities, versions."""
+    """Stands in for `SamplerEngine` under an `Actor`: fixed ids, log-probabilities, versions."""
 
     def __init__(
         self,
         answer: Callable[[SampleRequest], Answer],
         *,
-        stop_ids: Sequence[int] = (7,),
+        stop_ids: Sequence[int] = (3, 7),
         spec: SamplerSpec = TINY_SAMPLER,
         clock_ns: Callable[[], int] = lambda: 0,
     ) -> None:

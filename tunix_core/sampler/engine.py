@@ -35,6 +35,11 @@ class SamplerSpec:
         return self.prefill_lengths[-1]
 
     @property
+    def reread_lengths(self) -> tuple[int, ...]:
+        """Lengths at which a running turn is read again: those of prompts, and a full prompt with a turn."""
+        return (*self.prefill_lengths, self.max_context + self.max_new_tokens)
+
+    @property
     def cache_length(self) -> int:
         """Positions per slot: a full prompt, a full turn, and one dispatch beyond."""
         return self.max_context + self.max_new_tokens + self.decode_steps
@@ -75,6 +80,8 @@ class SamplerEngine:
         self._cache = empty_cache(config, spec.slots, spec.cache_length)
         self._slots: list[_Slot | None] = [None] * spec.slots
         self._queue: deque[SampleRequest] = deque()
+        # slots whose keys and values were computed by an adapter that has been replaced since
+        self._outdated: set[int] = set()
 
     @property
     def busy(self) -> bool:
@@ -101,17 +108,22 @@ class SamplerEngine:
         self._queue.append(request)
 
     def publish(self, adapter: AdapterVersion, slot: int) -> None:
-        """Swaps one tenant's adapter in; tokens sampled from now on carry its version."""
+        """Swaps one tenant's adapter in; tokens sampled from now on carry its version.
+
+        What running turns have in the cache is read again before they go on: a log-probability under the new
+        adapter over keys and values of the old one would belong to no policy at all.
+        """
         factors = write_slot(self.adapters.factors, slot, adapter.factors)
         self.adapters = self.adapters._replace(factors=jax.block_until_ready(factors))
         self.versions[slot] = adapter.version
+        self._outdated |= {i for i, s in enumerate(self._slots) if s and s.request.adapter_slot == slot}
 
     def warm_up(self) -> None:
         """Compiles every prefill length and the decode step on an idle engine; leaves no trace."""
         spec = self.spec
         rows, _ = _rows([], spec.prefill_lanes)
         nowhere = np.full(spec.prefill_lanes, spec.slots, np.int32)
-        for length in spec.prefill_lengths:
+        for length in spec.reread_lengths:
             self._cache, *_ = kernels.prefill(
                 self.params,
                 self.adapters,
@@ -141,36 +153,81 @@ class SamplerEngine:
         jax.block_until_ready(out)
 
     def turn(self) -> list[SampleResult]:
-        """Does one dispatch (a prefill if a request waits and a slot is free, else decode); finished turns."""
+        """Does one dispatch and returns the turns that it finished.
+
+        A prefill if a request waits and a slot is free; else a re-read if a publication asks for it; else decode.
+        """
         free = [i for i, s in enumerate(self._slots) if s is None]
         # a prefill costs the same for one lane as for all, so a few stragglers wait for the batch to thin out
         enough = min(len(self._queue), self.spec.prefill_lanes)
         active = self.spec.slots - len(free)
         if self._queue and free and (len(free) >= enough or not active):
             return self._prefill(free)
-        if active:
-            return self._decode()
-        return []
+        if self._outdated:
+            self._reread()
+            return []
+        return self._decode() if active else []
 
     def drop(self, tenant_id: str) -> None:
         """Forgets a tenant's queued and running turns (it was stopped)."""
         self._queue = deque(r for r in self._queue if r.ticket.tenant_id != tenant_id)
         for i, s in enumerate(self._slots):
             if s is not None and s.request.ticket.tenant_id == tenant_id:
-                self._slots[i] = None
+                self._free(i)
+
+    def _free(self, slot: int) -> None:
+        self._slots[slot] = None
+        self._outdated.discard(slot)
 
     def _prefill(self, free: list[int]) -> list[SampleResult]:
         spec = self.spec
         length, requests = self._next_prompts(min(spec.prefill_lanes, len(free)))
-        token_ids = np.zeros((spec.prefill_lanes, length), np.int32)
-        lengths = np.zeros(spec.prefill_lanes, np.int32)
-        cache_rows = np.full(spec.prefill_lanes, spec.slots, np.int32)
-        for lane, (request, slot) in enumerate(zip(requests, free, strict=False)):
-            n = len(request.context_ids)
-            token_ids[lane, :n] = request.context_ids
-            lengths[lane], cache_rows[lane] = n, slot
         t0 = self._clock_ns()
         rows, filtered = _rows([(r, 0) for r in requests], spec.prefill_lanes)
+        token, logprob = self._read(length, free, [r.context_ids for r in requests], rows, filtered)
+        t1 = self._clock_ns()
+        real = sum(len(r.context_ids) for r in requests)
+        self._span("prefill", t0, t1, requests, spec.prefill_lanes * length, real)
+        for lane, request in enumerate(requests):
+            slot = _Slot(request, t0)
+            self._slots[free[lane]] = slot
+            self._append(slot, int(token[lane]), float(logprob[lane]))
+        return self._finished(t1)
+
+    def _reread(self) -> None:
+        """Reads outdated turns again under the adapter of now; what the prefill draws is thrown away."""
+        spec = self.spec
+        known: dict[int, np.ndarray] = {}
+        for i in sorted(self._outdated):
+            s = self._slots[i]
+            assert s is not None
+            # the last token is not in the cache yet: decode reads it
+            known[i] = np.concatenate([s.request.context_ids, np.asarray(s.token_ids[:-1], np.int32)])
+        fitting = {i: next(n for n in spec.reread_lengths if n >= len(ids)) for i, ids in known.items()}
+        length = fitting[min(fitting)]
+        slots = [i for i in known if fitting[i] == length][: spec.prefill_lanes]
+        requests = [s.request for i in slots if (s := self._slots[i]) is not None]
+        t0 = self._clock_ns()
+        rows, _ = _rows([(r, 0) for r in requests], spec.prefill_lanes)
+        self._read(length, slots, [known[i] for i in slots], rows, False)
+        self._outdated -= set(slots)
+        self._span("sync", t0, self._clock_ns(), requests, spec.prefill_lanes * length, 0)
+
+    def _read(
+        self,
+        length: int,
+        slots: Sequence[int],
+        known: Sequence[np.ndarray],
+        rows: kernels.Rows,
+        filtered: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Prefills `known` ids, one lane each, into `slots`; the token drawn after each and its logprob."""
+        token_ids = np.zeros((self.spec.prefill_lanes, length), np.int32)
+        lengths = np.zeros(self.spec.prefill_lanes, np.int32)
+        cache_rows = np.full(self.spec.prefill_lanes, self.spec.slots, np.int32)
+        for lane, (ids, slot) in enumerate(zip(known, slots, strict=False)):
+            token_ids[lane, : len(ids)] = ids
+            lengths[lane], cache_rows[lane] = len(ids), slot
         self._cache, token, logprob = kernels.prefill(
             self.params,
             self.adapters,
@@ -182,17 +239,14 @@ class SamplerEngine:
             config=self.config,
             filtered=filtered,
         )
-        token, logprob = jax.device_get((token, logprob))
-        t1 = self._clock_ns()
-        self._span("prefill", t0, t1, requests, token_ids.size, int(lengths.sum()))
-        for lane, request in enumerate(requests):
-            slot = _Slot(request, t0)
-            self._slots[cache_rows[lane]] = slot
-            self._append(slot, int(token[lane]), float(logprob[lane]))
-        return self._finished(t1)
+        return jax.device_get((token, logprob))
 
     def _next_prompts(self, most: int) -> tuple[int, list[SampleRequest]]:
-        """The oldest prompt decides the length; those behind it that fit this length come along, in order."""
+        """The oldest prompt decides the length; those behind it of the same length come along, in order.
+
+        Shorter ones don't, although they would fit: padding to another length changes the last bits of a
+        log-probability, and a tenant's must not depend on whose prompts are in the queue.
+        """
 
         def fitting(request: SampleRequest) -> int:
             return next(n for n in self.spec.prefill_lengths if n >= len(request.context_ids))
@@ -201,7 +255,7 @@ class SamplerEngine:
         taken: list[SampleRequest] = []
         left: deque[SampleRequest] = deque()
         for request in self._queue:
-            fits = len(taken) < most and fitting(request) <= length
+            fits = len(taken) < most and fitting(request) == length
             (taken if fits else left).append(request)
         self._queue = left
         return length, taken
@@ -259,7 +313,7 @@ class SamplerEngine:
                 continue
             at_stop = s.token_ids[-1] in self._stop_ids
             if at_stop or len(s.token_ids) >= s.request.sampling.max_new_tokens:
-                self._slots[i] = None
+                self._free(i)
                 done.append(
                     SampleResult(
                         ticket=s.request.ticket,
@@ -291,9 +345,7 @@ class SamplerEngine:
         )
 
 
-def _rows(
-    requests: Sequence[tuple[SampleRequest, int] | None], lanes: int
-) -> tuple[kernels.Rows, bool]:
+def _rows(requests: Sequence[tuple[SampleRequest, int] | None], lanes: int) -> tuple[kernels.Rows, bool]:
     """Sampling state of the lanes, and whether any of them cuts its distribution."""
     adapter_slot, top_k, index = (np.zeros(lanes, np.int32) for _ in range(3))
     temperature, top_p = np.ones(lanes, np.float32), np.ones(lanes, np.float32)

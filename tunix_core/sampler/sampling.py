@@ -18,7 +18,8 @@ def keep_top(logits: Array, top_p: Array, top_k: Array) -> Array:
     ordered = jnp.take_along_axis(logits, order, axis=-1)
     probs = jax.nn.softmax(ordered, axis=-1)
     rank = jnp.arange(logits.shape[-1])
-    keep = (jnp.cumsum(probs, axis=-1) - probs) < top_p[:, None]
+    # A rounded sum reaches 1 before its end; a row that cuts nothing must not lose its rarest tokens.
+    keep = ((jnp.cumsum(probs, axis=-1) - probs) < top_p[:, None]) | (top_p[:, None] >= 1)
     keep &= (top_k[:, None] == 0) | (rank < top_k[:, None])
     keep = keep.at[:, 0].set(True)
     inverse = jnp.argsort(order, axis=-1)
@@ -26,7 +27,14 @@ def keep_top(logits: Array, top_p: Array, top_k: Array) -> Array:
 
 
 def draw(
-    logits: Array, temperature: Array, top_p: Array, top_k: Array, keys: Array, index: Array, *, filtered: bool
+    logits: Array,
+    temperature: Array,
+    top_p: Array,
+    top_k: Array,
+    keys: Array,
+    index: Array,
+    *,
+    filtered: bool,
 ) -> tuple[Array, Array]:
     """Draws one token per row by the Gumbel-max rule.
 
