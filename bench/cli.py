@@ -1,9 +1,4 @@
-"""Commands, options and exit codes. What a command does is imported when it runs: `--help` loads nothing heavy.
-
-Exit codes: 0 ok · 1 a run failed · 2 usage or config · 3 verification or comparison refused · 4 parity failed or
-underpowered (with --require-parity) · 5 --fail-below missed · 6 missing dependency, data or file · 7 interrupted,
-what there is was kept · 130 interrupted before anything was saved.
-"""
+"""Commands and options. What a command does is imported when it runs: `--help` loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -21,7 +16,10 @@ from bench.errors import Exit, Fault, fault_of
 from bench.output import document, note, result
 
 VERSION = "0.1.0"
-EPILOG = "Exit codes: 0 ok, 1 run failed, 2 usage, 3 refused, 4 parity, 5 threshold, 6 missing, 7 interrupted."
+EPILOG = (
+    "Exit codes: 0 ok, 1 a run failed, 2 usage, 3 verification refused, 4 --require-parity, 5 --fail-below, "
+    "6 a package or file is missing, 7 interrupted (what there is was kept), 130 and 143 by a signal."
+)
 
 app = typer.Typer(
     name="bench",
@@ -44,10 +42,10 @@ app.add_typer(export_app, name="export")
 JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, also for errors.")]
 RunDir = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="A TOML file.", metavar="FILE")]
-Sets = Annotated[list[str] | None, typer.Option("--set", help="key=value, any key of the config.", metavar="K=V")]
+Sets = Annotated[list[str] | None, typer.Option("--set", help="Any key of the config.", metavar="K=V")]
 DataOption = Annotated[
     str | None,
-    typer.Option("--data", help="Where data-set tasks read from: a folder, a file, or 'hub'.", metavar="PLACE"),
+    typer.Option("--data", help="Of data-set tasks: a folder, a file, or 'hub'.", metavar="PLACE"),
 ]
 
 
@@ -73,7 +71,7 @@ def run(
     arms: Annotated[str | None, typer.Option(help="Of S0, S1, A0, A1, comma-separated.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds, paired over the arms.")] = None,
     seed: Annotated[int | None, typer.Option(help="The first seed.")] = None,
-    tenants: Annotated[int | None, typer.Option(help="How many tenants; they share the tasks in turn.")] = None,
+    tenants: Annotated[int | None, typer.Option(help="How many; they share the tasks in turn.")] = None,
     latency: Annotated[
         str | None,
         typer.Option(help="Simulated: none, remote-tools, const:0.2, lognormal:median=0.4,p95=1.5, heavy:…"),
@@ -82,7 +80,7 @@ def run(
     learning_rate: Annotated[float | None, typer.Option(help="Of every tenant.")] = None,
     max_staleness: Annotated[int | None, typer.Option(help="Of A1, in optimizer updates, inclusive.")] = None,
     eval_items: Annotated[int | None, typer.Option(help="Dev items per tenant and evaluation.")] = None,
-    eval_every: Annotated[int | None, typer.Option(help="Updates between snapshots; 0: first and last.")] = None,
+    eval_every: Annotated[int | None, typer.Option(help="Between snapshots; 0: first and last.")] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder; default runs/<id>.")] = None,
     limit: Annotated[int | None, typer.Option(help="At most N updates, and 8 N dev items; marked.")] = None,
     tracker: Annotated[str | None, typer.Option(help="auto, none or wandb.")] = None,
@@ -126,7 +124,9 @@ def compare(
     baseline: Annotated[str | None, typer.Option(help="Arm to compare with; default S1.")] = None,
     product: Annotated[str | None, typer.Option(help="Arm that is compared; default A1.")] = None,
     fail_below: Annotated[float | None, typer.Option(help="Exit 5 if the speed-up is lower.")] = None,
-    require_parity: Annotated[bool, typer.Option("--require-parity", help="Exit 4 unless parity passes.")] = False,
+    require_parity: Annotated[
+        bool, typer.Option("--require-parity", help="Exit 4 unless it passes.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Recompute utilization, time and accuracy from the raw lines and give the verdict."""
@@ -243,7 +243,9 @@ BoardOut = Annotated[Path, typer.Option("--out", help="Where the site goes.")]
 
 @board_app.command("build")
 def board_build(
-    data: BoardData = Path("leaderboard-data"), out: BoardOut = Path("leaderboard-site"), as_json: JsonFlag = False
+    data: BoardData = Path("leaderboard-data"),
+    out: BoardOut = Path("leaderboard-site"),
+    as_json: JsonFlag = False,
 ) -> None:
     """Write the static site."""
     from bench.commands.board import build_command

@@ -10,59 +10,77 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from bench.errors import UsageError
 
 ARMS = ("S0", "S1", "A0", "A1")
+OTHER_VARIABLES = ("BENCH_DATA_DIR",)
+"""Variables of ours that are no key of a run."""
 
 
 class RunConfig(BaseModel):
-    """Everything `bench run` can be told. Defaults have a reason in their description."""
+    """Everything `bench run` can be told."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    tasks: list[str] = Field(default=["math", "code", "search"], min_length=1, description="Task ids or aliases.")
-    arms: list[str] = Field(default=["S1", "A1"], min_length=1, description="Timetables to run.")
-    seeds: Annotated[int, Field(ge=1, le=1000)] = 1
-    seed: Annotated[int, Field(ge=0)] = 0
-    tenants: Annotated[int, Field(ge=1, le=256)] | None = None
-    latency: str = "none"
-    updates: Annotated[int, Field(ge=1)] = 20
-    group_size: Annotated[int, Field(ge=2)] = 8
-    groups_per_update: Annotated[int, Field(ge=1)] = 8
-    max_staleness: Annotated[int, Field(ge=1)] = 2
-    eval_items: Annotated[int, Field(ge=1)] = 128
-    eval_every: Annotated[int, Field(ge=0)] = 0
-    learning_rate: Annotated[float, Field(ge=0)] = 3e-3
-    warmup_updates: Annotated[int, Field(ge=0)] = 0
-    lora_rank: Annotated[int, Field(ge=1)] = 8
-    lora_alpha: Annotated[float, Field(gt=0)] = 16.0
+    tasks: list[str] = Field(["math", "code", "search"], min_length=1, description="Task ids or short names.")
+    arms: list[str] = Field(["S1", "A1"], min_length=1, description="Timetables, of S0, S1, A0, A1.")
+    seeds: int = Field(1, ge=1, le=1000, description="How many; paired over the arms.")
+    seed: int = Field(0, ge=0, lt=2**31, description="The first seed.")
+    tenants: int | None = Field(
+        None, ge=1, le=256, description="They share the tasks in turn; unset: one per task."
+    )
+    latency: str = Field("none", description="Simulated latency of tools; none is the environments' own.")
+    updates: int = Field(20, ge=1, description="Optimizer updates per tenant.")
+    group_size: int = Field(8, ge=2, description="Rollouts of one item; advantages need two.")
+    groups_per_update: int = Field(8, ge=1, description="Groups in one update of a tenant.")
+    max_staleness: int = Field(2, ge=1, description="Of A1, in optimizer updates, inclusive.")
+    eval_items: int = Field(128, ge=1, description="Dev items per tenant and evaluation.")
+    eval_every: int = Field(0, ge=0, description="Updates between snapshots; 0: the first and the last.")
+    learning_rate: float = Field(3e-3, ge=0, description="Of every tenant; 0 leaves adapters as they are.")
+    warmup_updates: int = Field(0, ge=0, description="Linear warm-up of the learning rate.")
+    lora_rank: int = Field(8, ge=1, description="Of every adapter.")
+    lora_alpha: float = Field(16.0, gt=0, description="Adapters are scaled by alpha / rank.")
     loss: Literal[
-        "decoupled_ppo", "ppo_clip", "truncated_is", "masked_is", "sequence_masked_is", "geometric_masked_is",
-        "cispo", "gspo", "reinforce",
-    ] = "decoupled_ppo"
-    advantage: Literal["grpo", "dr_grpo", "rloo", "maxrl"] = "grpo"
-    temperature: Annotated[float, Field(gt=0)] = 1.0
-    model: str = "embedded"
-    slots: Annotated[int, Field(ge=1)] = 32
-    runtime: Literal["threads", "inline"] = "threads"
-    env_workers: Annotated[int, Field(ge=1)] = 256
-    no_progress_s: Annotated[float, Field(gt=0)] = 120.0
-    max_time: Annotated[float, Field(gt=0)] | None = None
-    tracker: Literal["auto", "none", "wandb"] = "auto"
-    data: str | None = None
-    out: str | None = None
-    limit: Annotated[int, Field(ge=1)] | None = None
+        "decoupled_ppo",
+        "ppo_clip",
+        "truncated_is",
+        "masked_is",
+        "sequence_masked_is",
+        "geometric_masked_is",
+        "cispo",
+        "gspo",
+        "reinforce",
+    ] = Field("decoupled_ppo", description="Policy loss; the default holds up under staleness.")
+    advantage: Literal["grpo", "dr_grpo", "rloo", "maxrl"] = Field("grpo", description="Within a group.")
+    temperature: float = Field(1.0, gt=0, description="Of training rollouts; evaluation is greedy.")
+    model: str = Field("embedded", description="Base model.")
+    slots: int = Field(32, ge=1, description="Rows the sampler decodes at once.")
+    env_workers: int = Field(256, ge=1, description="Threads that step environments.")
+    no_progress_s: float = Field(
+        120.0, gt=0, description="A run that stands still so long ends with its reason."
+    )
+    max_time: float | None = Field(None, gt=0, description="Seconds after which the run is stopped in order.")
+    tracker: Literal["auto", "none", "wandb"] = Field(
+        "auto", description="auto: wandb with a key or WANDB_MODE."
+    )
+    data: str | None = Field(None, description="Where data-set tasks read from: a folder, a file, or 'hub'.")
+    out: str | None = Field(None, description="Run directory, new or empty; unset: runs/<id>.")
+    limit: int | None = Field(
+        None, ge=1, description="At most N updates and 8 N dev items; marks the record."
+    )
 
     @field_validator("arms")
     @classmethod
     def _known_arms(cls, arms: list[str]) -> list[str]:
         for name in arms:
             if name not in ARMS:
-                raise ValueError(f"arm {name!r} not found; the arms are {', '.join(ARMS)}")
+                near = difflib.get_close_matches(name.upper(), ARMS, n=1, cutoff=0.4)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"arm {name!r} not found.{hint} The arms are {', '.join(ARMS)}")
         if len(set(arms)) < len(arms):
             raise ValueError("an arm is named twice")
         return arms
@@ -85,21 +103,27 @@ def resolve(
     def put(key: str, value: Any, where: str) -> None:
         key = key.replace("-", "_")
         if key not in RunConfig.model_fields:
-            near = difflib.get_close_matches(key, RunConfig.model_fields, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else "`bench config show` lists the keys"
-            raise UsageError(f"unknown key {key!r} ({where}); {hint}")
+            near = _nearest(key)
+            hint = f"did you mean {near!r}?" if near else "'bench config show' lists the keys"
+            raise UsageError(f"unknown key {key!r} ({where})", hint)
         values[key], origin[key] = value, where
 
     if file is not None:
         for key, value in _read(file).items():
             put(key, value, f"file {file.name}")
     for name, text in env.items():
-        if name.startswith("BENCH_") and name.removeprefix("BENCH_").lower() in RunConfig.model_fields:
-            put(name.removeprefix("BENCH_").lower(), _parse(text), f"environment {name}")
+        key = name.removeprefix("BENCH_").lower()
+        # other programs have variables of this prefix too: only a near miss is taken for a mistake
+        if (
+            name.startswith("BENCH_")
+            and name not in OTHER_VARIABLES
+            and (key in RunConfig.model_fields or _nearest(key))
+        ):
+            put(key, _parse(text), f"environment {name}")
     for item in sets:
         key, eq, text = item.partition("=")
         if not eq:
-            raise UsageError(f"--set {item!r} is not of the form key=value")
+            raise UsageError(f"--set {item!r} is not of the form key=value", "for example --set updates=10")
         put(key.strip(), _parse(text), "--set")
     for key, value in flags.items():
         if value is not None:
@@ -110,18 +134,23 @@ def resolve(
     try:
         return Resolved(config=RunConfig(**values), set_by=origin)
     except ValidationError as e:
-        first = e.errors()[0]
+        first = e.errors(include_url=False)[0]
         key = str(first["loc"][0]) if first["loc"] else "config"
         message = first["msg"].removeprefix("Value error, ")
+        message = message[:1].lower() + message[1:]
         raise UsageError(f"{key} = {first['input']!r} ({origin.get(key, 'default')}): {message}") from e
+
+
+def _nearest(key: str) -> str | None:
+    return next(iter(difflib.get_close_matches(key, RunConfig.model_fields, n=1, cutoff=0.7)), None)
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text())
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as e:
         raise UsageError(f"--config {file} cannot be read: {e.strerror}") from e
-    except tomllib.TOMLDecodeError as e:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise UsageError(f"--config {file} is not TOML: {e}") from e
 
 
