@@ -59,6 +59,7 @@ class RunConfig(BaseModel):
     temperature: float = Field(1.0, gt=0, description="Of training rollouts; evaluation is greedy.")
     model: str = Field("embedded", description="Base model.")
     slots: int = Field(32, ge=1, description="Rows the sampler decodes at once.")
+    runtime: Literal["threads", "inline"] = Field("threads", description="inline: no threads, deterministic.")
     env_workers: int = Field(256, ge=1, description="Threads that step environments.")
     no_progress_s: float = Field(
         120.0, gt=0, description="A run that stands still so long ends with its reason."
