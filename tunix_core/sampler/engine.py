@@ -155,7 +155,7 @@ class SamplerEngine:
     def turn(self) -> list[SampleResult]:
         """Does one dispatch and returns the turns that it finished.
 
-        A prefill if a request waits and a slot is free; else a re-read if a publication asks for it; else decode.
+        A prefill if a request waits and a slot is free; else a re-read if one is due; else decode.
         """
         free = [i for i, s in enumerate(self._slots) if s is None]
         # a prefill costs the same for one lane as for all, so a few stragglers wait for the batch to thin out
