@@ -94,7 +94,7 @@ def test_an_empty_row_is_finite() -> None:
 
 def test_decoding_through_the_cache_gives_the_logits_of_one_full_pass() -> None:
     """Prompt by prefill, then flushes of three decoded tokens each; row 1 of 2 holds the sentence."""
-    params, prompt, steps = {"params": BASE.params}, 3, 3
+    params, prompt, steps = {"params": jax.tree.map(jnp.asarray, BASE.params)}, 3, 3
     cache = empty_cache(BASE.config, 2, 24)
     cache = jax.tree.map(lambda x: x + 99.0, cache)  # what lies beyond a row's length is never read
     ids, positions, segments = placed(0, length=12)
