@@ -6,10 +6,8 @@ import datetime
 import importlib.metadata
 import os
 import platform
-import re
 import secrets
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,9 +17,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from bench.config import Resolved
+from bench.errors import RecordingError
 from bench.progress import Progress
-from bench.record import ArmResult, RunRecorder
+from bench.record import ArmResult
+from bench.recorder import RunRecorder
 from bench.report import write_figure
+from bench.secret import scrubbed
 from bench.trackers.base import Tracker
 from leaderboard import bundle, metrics
 from leaderboard.records import RunRecord
@@ -51,16 +52,28 @@ def order(arms: Sequence[str], seeds: int) -> list[tuple[str, int]]:
 
 @dataclass(slots=True)
 class Stop:
-    """Set by a signal; asked between two dispatches. A second signal ends the process at once."""
+    """Set by a signal or a deadline; asked between two dispatches. A second signal doesn't wait for that."""
 
     signal: int | None = None
-    deadline_s: float | None = None
-    asked: Callable[[], bool] = field(init=False)
+    max_time_s: float | None = None
+    clock: Callable[[], float] = time.monotonic
+    _began: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.asked = lambda: self.signal is not None or (
-            self.deadline_s is not None and time.monotonic() > self.deadline_s
-        )
+        self._began = self.clock()
+
+    def asked(self) -> bool:
+        """Whether to stop now."""
+        return self.signal is not None or self._late()
+
+    def reason(self) -> str:
+        """Who asked."""
+        if self.signal is not None:
+            return f"stopped by {signal.Signals(self.signal).name}"
+        return f"stopped after max_time {self.max_time_s:g} s" if self._late() else "stopped"
+
+    def _late(self) -> bool:
+        return self.max_time_s is not None and self.clock() - self._began > self.max_time_s
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
@@ -68,10 +81,9 @@ class Stop:
 
         def handler(number: int, frame: FrameType | None) -> None:
             del frame
-            if self.signal is not None:
-                signal.signal(number, signal.default_int_handler)
+            again, self.signal = self.signal is not None, number
+            if again:
                 raise KeyboardInterrupt
-            self.signal = number
 
         old = {n: signal.signal(n, handler) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -81,15 +93,20 @@ class Stop:
                 signal.signal(n, previous)
 
 
-SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
+@dataclass(slots=True)
+class Outcome:
+    """How the matrix ended."""
 
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    status: str = "success"
+    reason: str = ""
+    defect: Exception | None = None
+    """An error nobody foresaw; raised again once the record is sealed."""
 
-def scrubbed(text: str, env: Mapping[str, str]) -> str:
-    """Text without the value of any secret variable and without a password in a URL."""
-    for name, value in env.items():
-        if SECRET.search(name) and len(value) >= 6:
-            text = text.replace(value, "***")
-    return re.sub(r"(\w+://[^/\s:@]+):[^/\s@]+@", r"\1:***@", text)
+    def end(self, status: str, reason: str) -> None:
+        """The first end counts."""
+        if self.status == "success":
+            self.status, self.reason = status, reason
 
 
 def run(
@@ -97,6 +114,7 @@ def run(
     prepared: Prepared,
     directory: Path,
     *,
+    run_id: str,
     run_arm: Callable[..., ArmResult],
     command: Sequence[str],
     stop: Stop,
@@ -106,68 +124,116 @@ def run(
 ) -> RunRecord:
     """Runs the whole matrix and seals the directory; the record tells how it ended.
 
-    A TunixError of one (arm, seed) ends the run with status `error` and its message; everything recorded
-    before it stays, and the directory is sealed all the same.
+    Whatever ends an (arm, seed) early (a signal, a stalled environment, a full disk): what was recorded
+    before it stays, and the directory is sealed all the same. Raises UsageError, with nothing written, if the
+    directory can't be used, and RecordingError if even the end can't be written.
     """
     recorder = RunRecorder(directory, on_row=tracker.log)
-    header = first_header(resolved, prepared, command, limit_applied)
-    recorder.write_json("system.json", system())
-    recorder.write_header(header)
-    status, reason = "success", ""
-    runs: list[dict[str, Any]] = []
     try:
-        for arm, seed in order(resolved.config.arms, resolved.config.seeds):
-            if stop.asked():
-                status, reason = "interrupted", f"stopped before {arm} seed {seed}"
-                break
-            progress.begin(arm, seed)
-            try:
-                result = run_arm(prepared, arm, seed, recorder.sink(arm, seed, progress.update), stop.asked)
-            except TunixError as e:
-                status, reason = "error", f"{arm} seed {seed}: {type(e).__name__}: {e}"
-                break
-            runs.append(result.as_run(arm, seed))
-            seconds = (result.t_stop_ns - result.t_start_ns) / 1e9
-            progress.note(f"{arm} seed {seed}: {result.status} after {seconds:.1f} s")
-            if result.status != "success":
-                status, reason = result.status, result.reason or f"{arm} seed {seed} {result.status}"
-                break
-    finally:
-        recorder.close()
-        if recorder.nonfinite:
-            recorder.warnings.append(f"{recorder.nonfinite} figures were not finite and are recorded as null")
-        clock = {**header["clock"], "wall_stop_utc": time.time(), "monotonic_stop_ns": clock_ns()}
-        header |= {
-            "runs": runs,
-            "clock": clock,
-            "warnings": recorder.warnings,
-            "integrity": {"event_head": recorder.event_head, "event_count": recorder.event_count},
-            "status": status if sys.exc_info()[0] is None else "error",
-            "status_reason": reason,
-        }
+        header = first_header(resolved, prepared, run_id, command, limit_applied)
+        recorder.write_json("system.json", system())
         recorder.write_header(header)
-    header["results"] = metrics.results(RunRecord.open(directory))
-    tracker.summary(_headline(header["results"]))
-    header["tracker"] = {"name": resolved.config.tracker, "status": tracker.finish(status)}
-    recorder.write_header(header)
-    write_figure(directory)
-    bundle.seal(directory)
+    except BaseException:
+        recorder.discard()
+        raise
+    outcome = _matrix(resolved, prepared, recorder, run_arm, stop, progress)
+    _end(recorder, header, outcome, tracker, resolved.config.tracker)
+    if outcome.defect is not None:
+        raise outcome.defect
     return RunRecord.open(directory)
+
+
+def _matrix(
+    resolved: Resolved,
+    prepared: Prepared,
+    recorder: RunRecorder,
+    run_arm: Callable[..., ArmResult],
+    stop: Stop,
+    progress: Progress,
+) -> Outcome:
+    outcome = Outcome()
+    for arm, seed in order(resolved.config.arms, resolved.config.seeds):
+        name = f"{arm} seed {seed}"
+        if stop.asked():
+            outcome.end("interrupted", f"{stop.reason()} before {name}")
+            break
+        progress.begin(arm, seed)
+        sink = recorder.sink(arm, seed, progress.update)
+        try:
+            result = run_arm(prepared, arm, seed, sink, stop.asked)
+            sink.finish()
+        except KeyboardInterrupt:
+            outcome.end("interrupted", f"{stop.reason()} during {name}")
+            break
+        except (TunixError, RecordingError) as e:
+            outcome.end("error", f"{name}: {type(e).__name__}: {e}")
+            break
+        except Exception as e:  # noqa: BLE001 kept, and raised again once the record is sealed
+            outcome.end("error", f"{name}: {type(e).__name__}: {e}")
+            outcome.defect = e
+            break
+        outcome.runs.append(result.as_run(arm, seed))
+        seconds = (result.t_stop_ns - result.t_start_ns) / 1e9
+        progress.note(f"{name}: {result.status} after {seconds:.1f} s")
+        if result.status != "success":
+            why = stop.reason() if result.status == "interrupted" else result.status
+            outcome.end(result.status, result.reason or f"{why} during {name}")
+            break
+        if not any(books["consumed"]["rollouts"] for books in result.ledger.values()):
+            outcome.end("error", f"{name}: no rollout could be learnt from; all of them errored")
+            break
+    return outcome
+
+
+def _end(
+    recorder: RunRecorder, header: dict[str, Any], outcome: Outcome, tracker: Tracker, tracker_name: str
+) -> None:
+    try:
+        recorder.close()
+    except RecordingError as e:
+        outcome.end("error", str(e))
+    if recorder.nonfinite:
+        recorder.warnings.append(f"{recorder.nonfinite} figures were not finite and are recorded as null")
+    env = dict(os.environ)
+    header |= {
+        "runs": outcome.runs,
+        "clock": {**header["clock"], "wall_stop_utc": time.time(), "monotonic_stop_ns": clock_ns()},
+        "warnings": recorder.warnings,
+        "integrity": {"event_head": recorder.event_head, "event_count": recorder.event_count},
+        "status": outcome.status,
+        "status_reason": scrubbed(outcome.reason, env),
+    }
+    # twice, so that a fault in what follows can't cost the account of the run
+    recorder.write_header(header)
+    record = RunRecord.open(recorder.directory)
+    header["results"] = metrics.results(record)
+    tracker.summary(_headline(header["results"]))
+    header["tracker"] = {"name": tracker_name, "status": tracker.finish(outcome.status)}
+    recorder.write_header(header)
+    if any(view.updates for view in record.views):
+        write_figure(recorder.directory)
+    bundle.seal(recorder.directory)
 
 
 def _headline(results: Mapping[str, Any]) -> dict[str, Any]:
     """Scalars for a tracker's summary."""
     out: dict[str, Any] = {}
     for arm, pair in results["comparison"].get("arms", {}).items():
-        out |= {f"headline/{arm}/speedup": pair["speedup"], f"headline/{arm}/time_reduction": pair["time_reduction"]}
+        out |= {
+            f"headline/{arm}/speedup": pair["speedup"],
+            f"headline/{arm}/time_reduction": pair["time_reduction"],
+        }
     for run in results["runs"]:
         name = f"headline/{run['arm']}.s{run['seed']}"
-        out |= {f"{name}/t_work_s": run["metrics"]["t_work"], f"{name}/util_busy": run["metrics"]["util_busy"]}
+        out |= {
+            f"{name}/t_work_s": run["metrics"]["t_work"],
+            f"{name}/util_busy": run["metrics"]["util_busy"],
+        }
     return out
 
 
 def first_header(
-    resolved: Resolved, prepared: Prepared, command: Sequence[str], limit_applied: bool
+    resolved: Resolved, prepared: Prepared, run_id: str, command: Sequence[str], limit_applied: bool
 ) -> dict[str, Any]:
     """run.json before the first arm."""
     from bench.compose import devices
@@ -175,23 +241,35 @@ def first_header(
     config, profile = resolved.config, prepared.latency
     env = dict(os.environ)
     now = time.time()
-    greedy = {"temperature": 0.0, "max_new_tokens": prepared.sizes.turn, "items": config.eval_items, "split": "dev"}
-    train = {"temperature": config.temperature, "top_p": 1.0, "top_k": 0, "max_new_tokens": prepared.sizes.turn}
+    greedy = {
+        "temperature": 0.0,
+        "max_new_tokens": prepared.sizes.turn,
+        "items": config.eval_items,
+        "split": "dev",
+    }
+    train = {
+        "temperature": config.temperature,
+        "top_p": 1.0,
+        "top_k": 0,
+        "max_new_tokens": prepared.sizes.turn,
+    }
     found, device_class = devices()
     return {
         "schema": SCHEMA,
-        "run_id": ulid(),
+        "run_id": run_id,
         "suite_version": SUITE_VERSION,
         "created_utc": datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(timespec="seconds"),
-        "command": [scrubbed(part, env) for part in command],
-        "config": config.model_dump(mode="json") | {"out": None},
+        "command": scrubbed(list(command), env),
+        "config": scrubbed(config.model_dump(mode="json") | {"out": None}, env),
         "set_by": resolved.set_by,
         "official": False,
         "limit_applied": limit_applied,
         "latency": {
             "profile": config.latency,
             "simulated": profile is not None,
-            "description": _describe(profile.describe()) if profile is not None else "the environments' own latency",
+            "description": _describe(profile.describe())
+            if profile is not None
+            else "the environments' own latency",
         },
         "model": {
             "name": str(prepared.card["name"]),

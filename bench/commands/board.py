@@ -81,7 +81,8 @@ def show_board_command(data: Path) -> tuple[list[dict[str, Any]], str]:
     """The board's rows."""
     rows = [row.model_dump(mode="json", by_alias=True) for row in Store(data).rows()]
     lines = [
-        f"{r['slug']}: " + ", ".join(f"{k} {v}" for k, v in r.items() if isinstance(v, str | int | float) and k != "slug")
+        f"{r['slug']}: "
+        + ", ".join(f"{k} {v}" for k, v in r.items() if isinstance(v, str | int | float) and k != "slug")
         for r in rows
     ]
     return rows, "\n".join(lines) or "no submissions"

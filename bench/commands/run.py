@@ -41,7 +41,9 @@ def check_out(path: Path) -> None:
     while not parent.exists():
         parent = parent.parent
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise UsageError(f"--out {path} cannot be written: {parent} is not a writable folder. Name another folder.")
+        raise UsageError(
+            f"--out {path} cannot be written: {parent} is not a writable folder. Name another folder."
+        )
 
 
 def command(
@@ -52,7 +54,8 @@ def command(
 
     resolved = limited(resolve(file, environment(), sets, flags))
     config = resolved.config
-    directory = Path(config.out) if config.out else Path("runs") / ulid()
+    run_id = ulid()
+    directory = Path(config.out) if config.out else Path("runs") / run_id
     check_out(directory)
     trackers.check(config.tracker)
     prepared = prepare(config)
@@ -66,15 +69,16 @@ def command(
     progress = Progress(config, enabled=not quiet)
     tracker = trackers.open_tracker(
         config.tracker,
-        meta={"run_id": directory.name, "config": config.model_dump(mode="json"), "arms": config.arms},
+        meta={"run_id": run_id, "config": config.model_dump(mode="json"), "arms": config.arms},
         directory=directory,
     )
-    stop = Stop()
+    stop = Stop(max_time_s=config.max_time)
     with stop.listening():
         record = run(
             resolved,
             prepared,
             directory,
+            run_id=run_id,
             run_arm=run_arm,
             command=["bench", *sys.argv[1:]],
             stop=stop,
@@ -83,7 +87,12 @@ def command(
             limit_applied=config.limit is not None,
         )
     header = record.header
-    value = {"run": str(directory), "status": header.status, "reason": header.status_reason, **table.as_dict(record)}
+    value = {
+        "run": str(directory),
+        "status": header.status,
+        "reason": header.status_reason,
+        **table.as_dict(record),
+    }
     text = f"{table.render(record)}\nrecord: {directory}"
     if header.status == "interrupted":
         code = {signal.SIGTERM: 143}.get(signal.Signals(stop.signal), 7) if stop.signal is not None else 7

@@ -31,7 +31,11 @@ def show_command(task: str) -> tuple[dict[str, Any], str]:
 
 def validate_command(task: str | None, items: int) -> tuple[list[dict[str, Any]], str, int]:
     """Findings of one task, or of all that generate their items."""
-    ids = [tasks.resolve(task)] if task else [k for k, s in tasks.specs().items() if not isinstance(s, DataTask)]
+    ids = (
+        [tasks.resolve(task)]
+        if task
+        else [k for k, s in tasks.specs().items() if not isinstance(s, DataTask)]
+    )
     values, lines = [], []
     for task_id in ids:
         findings = validate(task_id, items=items)
