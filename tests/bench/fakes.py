@@ -1,0 +1,265 @@
+"""An (arm, seed) without a model: the tasks are real, the policy is scripted, the clock is counted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+import tasks
+from bench.compose import Prepared, tenants_of
+from bench.record import ArmResult, EvalRecord, Sink
+from tunix_core.clock import clock_ns
+from tunix_core.tenant import Ledger, draw, tickets
+from tunix_core.types import (
+    EpisodeTicket,
+    Event,
+    Fate,
+    Span,
+    StopReason,
+    TenantSpec,
+    Trajectory,
+    Turn,
+    UpdateReport,
+)
+
+MS = 1_000_000
+ROUND_MS = {"S0": 60, "S1": 40, "A0": 40, "A1": 20}
+SHA = "a" * 64
+
+
+@dataclass
+class ScriptedArms:
+    """Stands for `bench.compose.run_arm`. `before_update` is called before each and may raise or set a stop."""
+
+    before_update: Callable[[str, int, int], None] = lambda arm, seed, update: None
+    all_errored: bool = False
+    loss: float = 0.1
+    round_ms: dict[str, int] = field(default_factory=lambda: dict(ROUND_MS))
+    played: list[tuple[str, int]] = field(default_factory=list)
+    now: int = 0
+
+    def __call__(
+        self, prepared: Prepared, arm: str, seed: int, sink: Sink, should_stop: Callable[[], bool]
+    ) -> ArmResult:
+        self.played.append((arm, seed))
+        self.now = max(self.now, clock_ns()) + 100 * MS
+        return _Play(self, prepared, arm, seed, sink, should_stop).run()
+
+
+@dataclass
+class _Play:
+    script: ScriptedArms
+    prepared: Prepared
+    arm: str
+    seed: int
+    sink: Sink
+    should_stop: Callable[[], bool]
+
+    def run(self) -> ArmResult:
+        tenants = tenants_of(self.prepared, self.seed)
+        ledgers = {t.tenant_id: Ledger(t.tenant_id) for t in tenants}
+        done = dict.fromkeys(ledgers, 0)
+        for tenant in tenants:
+            self.sink.adapter(
+                tenant.tenant_id, "initial", 0, {"q": (np.zeros((1, 2, 1)), np.zeros((1, 1, 2)))}
+            )
+        snapshots = [(t, 0, 0, self.script.now) for t in tenants]
+        start = self._tick(5)
+        self._event("run_start", {"tenants": list(ledgers)})
+        status = "success"
+        for k in range(self.prepared.config.updates):
+            self.script.before_update(self.arm, self.seed, k)
+            if self.should_stop():
+                status = "interrupted"
+                break
+            self._update(k, tenants, ledgers)
+            done = dict.fromkeys(ledgers, k + 1)
+        stop = self._tick(5)
+        self._event("run_stop", {"status": status, "recompiles": {}})
+        if status == "success":
+            updates = self.prepared.config.updates
+            snapshots += [(t, 1, t.updates * t.groups_per_update * t.group_size, stop - MS) for t in tenants]
+            for tenant, eval_id, samples, at in snapshots:
+                self._evaluate(tenant, eval_id, updates * eval_id, samples, at)
+        return ArmResult(
+            status=status,
+            reason="",
+            t_start_ns=start,
+            t_stop_ns=stop,
+            init_s=0.1,
+            compile_s=0.2,
+            recompiles_after_warmup=0,
+            ledger={name: ledger.snapshot() for name, ledger in ledgers.items()},
+            updates=done,
+            adapters={name: {"initial_sha256": "0" * 64, "final_sha256": SHA} for name in ledgers},
+        )
+
+    def _update(self, k: int, tenants: tuple[TenantSpec, ...], ledgers: dict[str, Ledger]) -> None:
+        version = k if self.arm != "A1" else max(0, k - 1)
+        t0 = self.script.now
+        self._tick(self.script.round_ms[self.arm] // 2)
+        batches = {t.tenant_id: self._groups(t, k, version, t0, ledgers[t.tenant_id]) for t in tenants}
+        self._span("decode", t0, self.script.now, tenants)
+        start = self._tick(1)
+        end = self._tick(self.script.round_ms[self.arm] // 4)
+        self._span("train", start, end, tenants)
+        for tenant in tenants:
+            name = tenant.tenant_id
+            self._tick(1)
+            self._event("adapter.published", {"tenant": name, "version": k + 1, "sha256": SHA})
+            for trajectory in batches[name]:
+                errored = trajectory.error is not None
+                fate = Fate.ERRORED if errored else Fate.CONSUMED
+                consumed = (None, None) if errored else (k, k - version)
+                self.sink.trajectory(replace(trajectory, fate=fate), *consumed)
+            self.sink.update(self._report(k, tenant, version, start, end, batches[name]))
+
+    def _groups(self, tenant: TenantSpec, k: int, version: int, t0: int, ledger: Ledger) -> list[Trajectory]:
+        batch: list[Trajectory] = []
+        for ordinal in range(k * tenant.groups_per_update, (k + 1) * tenant.groups_per_update):
+            ledger.admit(ordinal, tenant.group_size)
+            group = []
+            for ticket in tickets(tenant, ordinal, version):
+                good = ticket.sample_index % 2 == 0
+                trajectory = play(ticket, good, version, t0, self.script.now)
+                if self.script.all_errored:
+                    trajectory = replace(
+                        trajectory, error="scripted fault", stop=StopReason.ERROR, reward=0.0, turns=()
+                    )
+                ledger.arrive(ordinal, ticket.sample_index, trajectory.sampled_tokens)
+                group.append(trajectory)
+            errors = {i: Fate.ERRORED for i, t in enumerate(group) if t.error is not None}
+            ledger.settle(ordinal, Fate.CONSUMED, errors)
+            batch += group
+        return batch
+
+    def _report(
+        self, k: int, tenant: TenantSpec, version: int, t0: int, t1: int, batch: list[Trajectory]
+    ) -> UpdateReport:
+        tokens = sum(t.sampled_tokens for t in batch)
+        return UpdateReport(
+            update_id=k,
+            tenant_id=tenant.tenant_id,
+            version_before=k,
+            version_after=k + 1,
+            ordinals=tuple(range(k * tenant.groups_per_update, (k + 1) * tenant.groups_per_update)),
+            t0_ns=t0,
+            t1_ns=t1,
+            published_ns=self.script.now,
+            loss=self.script.loss,
+            grad_norm=0.5,
+            learning_rate=tenant.optimizer.learning_rate,
+            clip_fraction=0.0,
+            is_ess=1.0,
+            max_is_weight=1.0,
+            kl=0.0,
+            logprob_gap=0.0,
+            entropy=float("nan"),
+            loss_tokens=tokens,
+            real_tokens=tokens + 10,
+            executed_slots=tokens + 20,
+            staleness={k - version: tokens} if tokens else {},
+            reward_mean=0.5,
+            reward_mean_kept=0.5,
+            groups_no_signal=0,
+            invalid_rewards=0,
+        )
+
+    def _evaluate(self, tenant: TenantSpec, eval_id: int, version: int, samples: int, at: int) -> None:
+        fixed = replace(tenant, seed=0)
+        for k in range(self.prepared.config.eval_items):
+            env_id, env_seed, item_index = draw(fixed, k)
+            ticket = EpisodeTicket(
+                tenant_id=tenant.tenant_id,
+                ordinal=k,
+                sample_index=0,
+                env_id=env_id,
+                split="dev",
+                env_seed=env_seed,
+                item_index=item_index,
+            )
+            played = play(
+                ticket, eval_id > 0 or k % 2 == 0, version, self.script.now, self.script.now + 50 * MS
+            )
+            self.sink.evaluation(
+                EvalRecord(
+                    tenant=tenant.tenant_id,
+                    eval_id=eval_id,
+                    version=version,
+                    samples=samples,
+                    snapshot_ns=at,
+                    trajectory=replace(played, fate=Fate.CONSUMED),
+                )
+            )
+
+    def _span(self, role: str, t0: int, t1: int, tenants: tuple[TenantSpec, ...]) -> None:
+        names = tuple(t.tenant_id for t in tenants)
+        self.sink.span(
+            Span(
+                device="cpu:0",
+                role=role,
+                t0_ns=t0,
+                t1_ns=t1,
+                tenants=names,
+                executed_slots=400,
+                real_tokens=300,
+            )
+        )
+
+    def _event(self, key: str, value: dict[str, Any]) -> None:
+        self.sink.event(Event(key=key, t_ns=self.script.now, value=value))
+
+    def _tick(self, ms: int) -> int:
+        self.script.now += ms * MS
+        return self.script.now
+
+
+def play(ticket: EpisodeTicket, good: bool, version: int, t0: int, t1: int) -> Trajectory:
+    """One episode by the oracle, or by the careless demonstrator."""
+    env = tasks.make(ticket.env_id)
+    observation, info = env.reset(
+        seed=ticket.env_seed, options={"split": ticket.split, "index": ticket.item_index}
+    )
+    spec, item = tasks.get(ticket.env_id), env.unwrapped.item  # type: ignore[attr-defined]
+    said = spec.oracle(item) if good else spec.careless(item, random.Random(ticket.item_index))
+    turns = [_turn("environment", observation, t0, version)]
+    reward = 0.0
+    for text in said:
+        turns.append(_turn("policy", text, t0, version))
+        observation, reward, terminated, truncated, info = env.step(text)
+        if observation:
+            turns.append(_turn("environment", observation, t0, version))
+        if terminated or truncated:
+            break
+    return Trajectory(
+        ticket=ticket,
+        item_uid=info["item_uid"],
+        turns=tuple(turns),
+        reward=float(reward),
+        grade_status=str(info["grade_status"]),
+        stop=StopReason(info["stop"]),
+        fate=Fate.OPEN,
+        t_start_ns=t0,
+        t_end_ns=t1,
+        env_ns=MS,
+    )
+
+
+def _turn(role: str, text: str, at: int, version: int) -> Turn:
+    ids = np.frombuffer(text.encode(), dtype=np.uint8).astype(np.int32)
+    sampled = role == "policy"
+    return Turn(
+        role=role,
+        text=text,
+        token_ids=ids,
+        loss_mask=np.full(len(ids), sampled),
+        behavior_logprobs=np.full(len(ids), -0.123456789 if sampled else 0.0, np.float32),
+        policy_version=np.full(len(ids), version if sampled else -1, np.int32),
+        stop=StopReason.EOS if sampled else None,
+        t_start_ns=at,
+        t_end_ns=at,
+    )
