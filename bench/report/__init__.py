@@ -49,6 +49,7 @@ def figure(record: RunRecord) -> str:
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {plots.WIDTH} {y + 8}",
         width=plots.WIDTH,
+        height=y + 8,
     )
 
 
