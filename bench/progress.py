@@ -1,63 +1,153 @@
-"""Progress on stderr: a live line on a terminal, now and then a line elsewhere."""
+"""Progress on stderr: a live panel on a terminal, a line now and then elsewhere, or nothing."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections import defaultdict
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Self
 
 from bench.config import RunConfig
 from tunix_core.types import UpdateReport
 
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
 EVERY_S = 15.0
+EVERY_SHARE = 0.1
+
+
+def is_live(stream: IO[str], env: Mapping[str, str]) -> bool:
+    """Whether a panel that redraws itself is welcome."""
+    return stream.isatty() and not env.get("CI") and env.get("TERM") != "dumb"
 
 
 class Progress:
-    """Counts updates of the running (arm, seed) and says where it stands."""
+    """Counts updates of the running (arm, seed) and says where it stands. Called by the thread of the run."""
 
-    def __init__(self, config: RunConfig, *, enabled: bool = True) -> None:
-        self._config, self._enabled = config, enabled
-        self._live = enabled and sys.stderr.isatty() and not os.environ.get("CI")
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        enabled: bool = True,
+        stream: IO[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._config, self._enabled, self._clock = config, enabled, clock
+        self._stream = sys.stderr if stream is None else stream
+        self._is_live = enabled and is_live(self._stream, os.environ if env is None else env)
+        self._live: Live | None = None
         self._name = ""
-        self._started = self._said = time.monotonic()
-        self._updates: dict[str, int] = {}
-        self._rewards: dict[str, float] = {}
-        self._staleness: dict[int, int] = {}
+        self._reset()
+
+    def __enter__(self) -> Self:
+        """Opens the panel, where there is one."""
+        if self._is_live:
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(file=self._stream)
+            self._live = Live(self._panel(), console=console, refresh_per_second=4, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Takes the panel off the screen."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def note(self, text: str) -> None:
-        """A line of its own."""
-        if self._enabled:
-            sys.stderr.write(("\r\x1b[2K" if self._live else "") + text + "\n")
-            sys.stderr.flush()
+        """A line that stays."""
+        if not self._enabled:
+            return
+        if self._live is not None:
+            self._live.console.print(text, highlight=False, markup=False)
+        else:
+            self._stream.write(text + "\n")
+            self._stream.flush()
 
     def begin(self, arm: str, seed: int) -> None:
         """A new (arm, seed)."""
         self._name = f"{arm} seed {seed}"
-        self._started = self._said = time.monotonic()
-        self._updates, self._rewards, self._staleness = {}, {}, defaultdict(int)
-        self.note(f"{self._name}: setting up")
+        self._reset()
+        self.note(f"{self._name}: compiling")
+        self._redraw()
 
     def update(self, report: UpdateReport) -> None:
         """One tenant's update."""
-        self._updates[report.tenant_id] = report.version_after
+        if self._first is None:
+            self._first = self._clock()
+        self._done[report.tenant_id] = report.version_after
         self._rewards[report.tenant_id] = report.reward_mean
-        for age, n in report.staleness.items():
-            self._staleness[age] += n
-        now = time.monotonic()
-        if not self._enabled or (not self._live and now - self._said < EVERY_S):
-            return
-        self._said = now
-        total = sum(self._staleness.values())
-        mean = sum(a * n for a, n in self._staleness.items()) / total if total else 0.0
-        shown = "  ".join(
+        for age, count in report.staleness.items():
+            self._tokens += count
+            self._age += age * count
+        now, share = self._clock(), self.share
+        if self._live is None and (now - self._said >= EVERY_S or share - self._said_share >= EVERY_SHARE):
+            self._said, self._said_share = now, share
+            self.note(self.line())
+        self._redraw()
+
+    @property
+    def share(self) -> float:
+        """How much of the (arm, seed) is done, 0 to 1; the slowest tenants count as much as the others."""
+        tenants = self._config.tenants or len(self._config.tasks)
+        return min(1.0, sum(self._done.values()) / (tenants * self._config.updates))
+
+    def line(self) -> str:
+        """Where the (arm, seed) stands."""
+        shown = ", ".join(
             f"{name} {done}/{self._config.updates} reward {self._rewards[name]:.2f}"
-            for name, done in self._updates.items()
+            for name, done in self._done.items()
         )
-        line = f"{self._name}: {now - self._started:5.0f} s  {shown}  staleness {mean:.2f}"
-        if self._live:
-            width = os.get_terminal_size(sys.stderr.fileno()).columns
-            sys.stderr.write("\r\x1b[2K" + line[: width - 1])
-        else:
-            sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        left = self._left()
+        eta = "" if left is None else f", {left:.0f} s to go"
+        return f"{self._name}: {100 * self.share:.0f} %, staleness {self.staleness:.2f}{eta}; {shown}"
+
+    @property
+    def staleness(self) -> float:
+        """Mean over the tokens learnt so far."""
+        return self._age / self._tokens if self._tokens else 0.0
+
+    def _left(self) -> float | None:
+        """Seconds to go, by the pace since the first update."""
+        if self._first is None or not 0 < self.share < 1:
+            return None
+        first_share = 1 / (self._config.updates * (self._config.tenants or len(self._config.tasks)))
+        if self.share <= first_share:
+            return None
+        return (self._clock() - self._first) * (1 - self.share) / (self.share - first_share)
+
+    def _reset(self) -> None:
+        self._said, self._said_share = self._clock(), 0.0
+        self._first: float | None = None
+        self._done: dict[str, int] = {}
+        self._rewards: dict[str, float] = {}
+        self._tokens = self._age = 0
+
+    def _redraw(self) -> None:
+        if self._live is not None:
+            self._live.update(self._panel())
+
+    def _panel(self) -> Table:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        left = self._left()
+        title = f"{self._name or 'bench run'}  staleness {self.staleness:.2f}"
+        panel = Table(
+            title=title + ("" if left is None else f"  {left:.0f} s to go"), title_justify="left", box=None
+        )
+        for name in ("tenant", "", "updates", "reward"):
+            panel.add_column(name)
+        for name, done in self._done.items():
+            bar = ProgressBar(total=self._config.updates, completed=done, width=30)
+            panel.add_row(name, bar, f"{done}/{self._config.updates}", f"{self._rewards[name]:.2f}")
+        return panel

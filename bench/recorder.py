@@ -43,19 +43,17 @@ COUNTS = ("loss_tokens", "real_tokens", "executed_slots", "groups_no_signal", "i
 class RunRecorder:
     """The run directory under construction. One thread drives it; a second one writes."""
 
-    def __init__(self, directory: Path, *, on_row: Callable[[dict[str, Any]], None] | None = None) -> None:
-        """Creates the directory (new or empty) and its files.
+    on_row: Callable[[Mapping[str, Any]], None] | None = None
+    """Gets each row of metrics.jsonl once written, on the writing thread; trackers hang here."""
 
-        Args:
-          directory: must not exist, or be empty.
-          on_row: gets each row of metrics.jsonl once written, on the writing thread; trackers hang here.
+    def __init__(self, directory: Path) -> None:
+        """Creates the directory and its files.
 
-        Raises UsageError when the directory isn't empty or cannot be written; then nothing is left behind.
+        Raises UsageError when it isn't empty or cannot be written; then nothing is left behind.
         """
         self.directory = directory
         self.warnings: list[str] = []
         self.nonfinite = 0
-        self._on_row = on_row
         self._files: dict[str, LineFile] = {}
         self._head, self._count = canonical.GENESIS, 0
         self._made = [path for path in (directory, *directory.parents) if not path.exists()]
@@ -110,8 +108,8 @@ class RunRecorder:
         """Appends a tracker row, then hands it on; for jobs on the writing thread."""
         written = strict(row, self._saw_nonfinite)
         self.write_line("metrics.jsonl", written)
-        if self._on_row is not None:
-            self._on_row(written)
+        if self.on_row is not None:
+            self.on_row(written)
 
     def write_sync(self) -> None:
         """Everything written so far is on the disk when this returns; for jobs on the writing thread."""

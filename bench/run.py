@@ -119,7 +119,7 @@ def run(
     command: Sequence[str],
     stop: Stop,
     progress: Progress,
-    tracker: Tracker,
+    open_tracker: Callable[[], Tracker],
     limit_applied: bool = False,
 ) -> RunRecord:
     """Runs the whole matrix and seals the directory; the record tells how it ended.
@@ -128,14 +128,17 @@ def run(
     before it stays, and the directory is sealed all the same. Raises UsageError, with nothing written, if the
     directory can't be used, and RecordingError if even the end can't be written.
     """
-    recorder = RunRecorder(directory, on_row=tracker.log)
+    recorder = RunRecorder(directory)
     try:
         header = first_header(resolved, prepared, run_id, command, limit_applied)
         recorder.write_json("system.json", system())
         recorder.write_header(header)
+        # not earlier: a tracker that has started has left its own traces
+        tracker = open_tracker()
     except BaseException:
         recorder.discard()
         raise
+    recorder.on_row = tracker.log
     outcome = _matrix(resolved, prepared, recorder, run_arm, stop, progress)
     _end(recorder, header, outcome, tracker, resolved.config.tracker)
     if outcome.defect is not None:

@@ -58,6 +58,7 @@ def record_run(tmp_path: Path) -> Callable[..., RunRecord]:
         **more: Any,
     ) -> RunRecord:
         resolved = small(*sets)
+        tracker = more.pop("tracker", NoTracker())
         return run(
             resolved,
             compose.prepare(resolved.config),
@@ -67,7 +68,7 @@ def record_run(tmp_path: Path) -> Callable[..., RunRecord]:
             command=more.pop("command", ["bench", "run"]),
             stop=stop or Stop(),
             progress=Progress(resolved.config, enabled=False),
-            tracker=more.pop("tracker", NoTracker()),
+            open_tracker=lambda: tracker,
             **more,
         )
 

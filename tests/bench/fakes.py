@@ -33,7 +33,7 @@ SHA = "a" * 64
 
 @dataclass
 class ScriptedArms:
-    """Stands for `bench.compose.run_arm`. `before_update` is called before each and may raise or set a stop."""
+    """Stands for `bench.compose.run_arm`. `before_update` may raise, or set a stop."""
 
     before_update: Callable[[str, int, int], None] = lambda arm, seed, update: None
     all_errored: bool = False
