@@ -28,7 +28,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 
 types: $(STAMP)
-	$(BIN)/basedpyright
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 check: lint types
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from bench.errors import Exit, Fault, fault_of
+from bench.errors import Exit, Fault, UsageError, fault_of
 from bench.output import document, note, result
 
 VERSION = "0.1.0"
@@ -49,9 +49,9 @@ DataOption = Annotated[
 ]
 
 
-def show(value: Any, text: str, as_json: bool) -> None:
-    """The result of a command, on stdout."""
-    result(json.dumps(value, allow_nan=False, ensure_ascii=False) if as_json else text)
+def show(kind: str, value: dict[str, Any], text: str, as_json: bool) -> None:
+    """The result of a command, on stdout; as JSON, one document that names its schema."""
+    document({"schema": f"bench.{kind}/1", **value}) if as_json else result(text)
 
 
 @app.callback(invoke_without_command=True)
@@ -114,7 +114,7 @@ def run(
         "max_time": max_time,
     }
     value, text, code = command(config, set_ or [], flags, dry_run=dry_run, quiet=quiet or as_json)
-    show(value, text, as_json)
+    show("plan" if dry_run else "result", value, text, as_json)
     raise typer.Exit(code)
 
 
@@ -133,7 +133,7 @@ def compare(
     from bench.commands.results import compare_command
 
     value, text, code = compare_command(run, baseline, product, fail_below, require_parity)
-    show(value, text, as_json)
+    show("comparison", value, text, as_json)
     raise typer.Exit(code)
 
 
@@ -147,21 +147,24 @@ def report(
     from bench.commands.results import report_command
 
     path = report_command(run, out)
-    show({"report": str(path)}, str(path), as_json)
+    show("report", {"report": str(path)}, str(path), as_json)
 
 
 @app.command()
 def verify(
-    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run directory or archive.")] = None,
+    runs: Annotated[
+        list[Path] | None, typer.Argument(metavar="RUN...", help="Run directories or archives.")
+    ] = None,
     explain: Annotated[str | None, typer.Option(help="Say what a code means, e.g. E161.")] = None,
     data: DataOption = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings refuse too.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Check a run directory: schema, hashes, clock, ledgers, figures, every reward re-graded."""
     from bench.commands.board import explain_command, verify_command
 
-    value, text, code = explain_command(explain) if explain else verify_command(run, data)
-    show(value, text, as_json)
+    value, text, code = explain_command(explain) if explain else verify_command(runs or [], data, strict)
+    show("explanation" if explain else "verification", value, text, as_json)
     raise typer.Exit(code)
 
 
@@ -171,6 +174,8 @@ def submit(
     to: Annotated[Path, typer.Option(help="The board's folder; made if missing.")] = Path("leaderboard-data"),
     name: Annotated[str | None, typer.Option(help="Name of the submission.")] = None,
     author: Annotated[list[str] | None, typer.Option(help="May be repeated.")] = None,
+    description: Annotated[str | None, typer.Option(help="What is special about it.")] = None,
+    code_url: Annotated[str | None, typer.Option(help="https://… of the code.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Verify and preview; write nothing.")] = False,
     data: DataOption = None,
     as_json: JsonFlag = False,
@@ -178,8 +183,9 @@ def submit(
     """Verify a run and put it into a local board folder."""
     from bench.commands.board import submit_command
 
-    value, text, code = submit_command(run, to, name, author or [], dry_run, data)
-    show(value, text, as_json)
+    about = {"name": name, "authors": author, "description": description, "code_url": code_url}
+    value, text, code = submit_command(run, to, about, dry_run, data)
+    show("submission", value, text, as_json)
     raise typer.Exit(code)
 
 
@@ -188,8 +194,9 @@ def doctor(as_json: JsonFlag = False) -> None:
     """Look at this machine: Python, devices, cores, load, disk, model file, tracker."""
     from bench.commands.doctor import doctor_command
 
-    value, text = doctor_command()
-    show(value, text, as_json)
+    value, text, code = doctor_command()
+    show("doctor", value, text, as_json)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -200,6 +207,8 @@ def warmstart(
     """Rebuild the embedded base model from the tasks' train splits (about half an hour on two cores)."""
     import dataclasses
 
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise UsageError(f"--out {out} exists and is not an empty folder", "name a new folder")
     from bench.warmstart import Recipe, train
 
     recipe = Recipe() if steps is None else dataclasses.replace(Recipe(), steps=steps)
@@ -208,11 +217,14 @@ def warmstart(
 
 
 @tasks_app.command("list")
-def tasks_list(as_json: JsonFlag = False) -> None:
+def tasks_list(
+    pattern: Annotated[str, typer.Argument(help="A glob over ids and short names, e.g. 'Math/*'.")] = "*",
+    as_json: JsonFlag = False,
+) -> None:
     """All tasks, a line each."""
     from bench.commands.tasks import list_command
 
-    show(*list_command(), as_json)
+    show("tasks", *list_command(pattern), as_json)
 
 
 @tasks_app.command("show")
@@ -220,20 +232,20 @@ def tasks_show(task: str, as_json: JsonFlag = False) -> None:
     """One task: its card, an item and the oracle's turns."""
     from bench.commands.tasks import show_command
 
-    show(*show_command(task), as_json)
+    show("task", *show_command(task), as_json)
 
 
 @tasks_app.command("validate")
 def tasks_validate(
-    task: Annotated[str | None, typer.Argument(help="Default: all that need no data.")] = None,
-    items: Annotated[int, typer.Option(help="Items to check.")] = 1000,
+    tasks: Annotated[list[str] | None, typer.Argument(metavar="[TASK]...", help="Default: all.")] = None,
+    items: Annotated[int, typer.Option(min=1, help="Items a split.")] = 1000,
     as_json: JsonFlag = False,
 ) -> None:
     """Gymnasium's checker, split overlap, oracle, null, determinism, probes against gaming."""
     from bench.commands.tasks import validate_command
 
-    value, text, code = validate_command(task, items)
-    show(value, text, as_json)
+    value, text, code = validate_command(tasks or [], items)
+    show("validation", value, text, as_json)
     raise typer.Exit(code)
 
 
@@ -251,13 +263,13 @@ def board_build(
     from bench.commands.board import build_command
 
     path = build_command(data, out)
-    show({"index": str(path)}, str(path), as_json)
+    show("board", {"index": str(path)}, str(path), as_json)
 
 
 @board_app.command("serve")
 def board_serve(
     out: BoardOut = Path("leaderboard-site"),
-    port: Annotated[int, typer.Option(help="On 127.0.0.1.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1; 0 is any free one.")] = 8000,
 ) -> None:
     """Serve a built site on this machine."""
     from bench.commands.board import serve_command
@@ -270,18 +282,22 @@ def board_show(data: BoardData = Path("leaderboard-data"), as_json: JsonFlag = F
     """Print the board."""
     from bench.commands.board import show_board_command
 
-    show(*show_board_command(data), as_json)
+    show("rows", *show_board_command(data), as_json)
 
 
 @config_app.command("show")
 def config_show(config: ConfigFile = None, set_: Sets = None, as_json: JsonFlag = False) -> None:
     """Every key, its value and where it came from."""
-    from bench.config import environment, resolve
+    from bench.config import RunConfig, environment, resolve
 
     resolved = resolve(config, environment(), set_ or [], {})
     values = resolved.config.model_dump(mode="json")
-    lines = (f"{k} = {json.dumps(v)}  # {resolved.set_by.get(k, 'default')}" for k, v in values.items())
-    show({"config": values, "set_by": resolved.set_by}, "\n".join(lines), as_json)
+    origins = {key: resolved.set_by.get(key, "default") for key in values}
+    lines = (
+        f"{f'{key} = {json.dumps(value)}':<44}  # {origins[key]}. {RunConfig.model_fields[key].description}"
+        for key, value in values.items()
+    )
+    show("config", {"config": values, "set_by": origins}, "\n".join(lines), as_json)
 
 
 @export_app.command("wandb")
@@ -290,7 +306,7 @@ def export_wandb(run: RunDir, as_json: JsonFlag = False) -> None:
     from bench.export import export_wandb as export
 
     text = export(run)
-    show({"exported": text}, text, as_json)
+    show("export", {"exported": text}, text, as_json)
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

@@ -49,7 +49,8 @@ class Comparison:
         if self.low is None or self.high is None:
             claim = f"{pair}: {times} on one seed, so without an interval: an observation, not a claim"
         elif self.low <= 1.0 <= self.high:
-            claim = f"{pair}: no detectable difference in time ({times}, 95 % interval {self.low:.2f} to {self.high:.2f})"
+            interval = f"95 % interval {self.low:.2f} to {self.high:.2f}"
+            claim = f"{pair}: no detectable difference in time ({times}, {interval})"
         else:
             claim = (
                 f"{pair}: {times}, 95 % interval {self.low:.2f} to {self.high:.2f}, {self.seeds} paired seeds"

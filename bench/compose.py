@@ -73,9 +73,7 @@ def prepare(config: RunConfig) -> Prepared:
             groups_per_update=config.groups_per_update,
             updates=config.updates,
             lora=LoraSpec(rank=config.lora_rank, alpha=config.lora_alpha),
-            optimizer=OptimizerSpec(
-                learning_rate=config.learning_rate, warmup_updates=config.warmup_updates
-            ),
+            optimizer=OptimizerSpec(learning_rate=config.learning_rate, warmup_updates=config.warmup_updates),
             loss=LossSpec(policy=config.loss, advantage=config.advantage),
             sampling=SamplingSpec(temperature=config.temperature, max_new_tokens=sizes.turn),
         )
@@ -131,9 +129,7 @@ def trainer_spec(prepared: Prepared) -> TrainerSpec:
     )
 
 
-def make_env(
-    env_id: str, profile: latency.LatencyProfile | None = None, *, data: str | None = None
-) -> Any:
+def make_env(env_id: str, profile: latency.LatencyProfile | None = None, *, data: str | None = None) -> Any:
     """A task's environment; `data` goes to the tasks that read a data set, the others have none to read."""
     reads = data is not None and isinstance(tasks.get(env_id), DataTask)
     return tasks.make(env_id, profile, data=data if reads else None)

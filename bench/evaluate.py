@@ -71,9 +71,7 @@ def evaluate(
                 ticket
                 for t in tenants
                 if t.tenant_id in due
-                for ticket in eval_tickets(
-                    t, due[t.tenant_id].adapter.version, prepared.config.eval_items
-                )
+                for ticket in eval_tickets(t, due[t.tenant_id].adapter.version, prepared.config.eval_items)
             ],
             env_factory=env_factory(prepared, simulate=False),
             renderer=renderer,

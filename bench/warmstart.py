@@ -132,7 +132,9 @@ def train(recipe: Recipe, out: Path, config: ModelConfig = EMBEDDED, log: Any = 
     model = Decoder(config)
     stream = batches(recipe)
     batch = next(stream)
-    params = model.init(jax.random.key(recipe.seed), batch["ids"], batch["positions"], batch["segments"])["params"]
+    params = model.init(jax.random.key(recipe.seed), batch["ids"], batch["positions"], batch["segments"])[
+        "params"
+    ]
     schedule = optax.warmup_cosine_decay_schedule(
         0.0, recipe.learning_rate, recipe.warmup_steps, recipe.steps, recipe.learning_rate * 0.02
     )

@@ -10,7 +10,9 @@ from leaderboard.metrics import METRICS
 TARGET = Path(__file__).with_name("metrics.md")
 HEAD = """# Metrics
 
-Made from `leaderboard/metrics/registry.py` by `python docs/make_metrics.py`. Every figure in a table, report or board is one of these, recomputed from the recorded lines alone. The window of a run begins at `run_start`, after compilation, and never pauses.
+Made from `leaderboard/metrics/registry.py` by `python docs/make_metrics.py`. Every figure in a table, report or
+board is one of these, recomputed from the recorded lines alone. The window of a run begins at `run_start`, after
+compilation, and never pauses.
 
 | Metric | Unit | Formula | Population | Better |
 |---|---|---|---|---|

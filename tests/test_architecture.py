@@ -49,7 +49,9 @@ def imported(path: Path) -> set[str]:
 def test_packages_import_only_what_the_table_allows(package: str) -> None:
     for path in modules(package):
         roots = {name.split(".")[0] for name in imported(path)}
-        assert not roots & FORBIDDEN[package], f"{path.relative_to(ROOT)} imports {roots & FORBIDDEN[package]}"
+        assert not roots & FORBIDDEN[package], (
+            f"{path.relative_to(ROOT)} imports {roots & FORBIDDEN[package]}"
+        )
 
 
 def test_wandb_is_imported_by_its_tracker_alone() -> None:
@@ -82,6 +84,7 @@ def test_tunix_core_imports_go_down_the_ladder() -> None:
     ids=["bench --help", "leaderboard", "tasks"],
 )
 def test_light_commands_load_no_heavy_library(code: str) -> None:
-    check = "\nimport sys\nheavy = {'jax', 'flax', 'wandb', 'datasets', 'torch'} & set(sys.modules)\nassert not heavy, heavy"
+    check = "\nimport sys\nheavy = {'jax', 'flax', 'wandb', 'datasets', 'torch'} & set(sys.modules)"
+    check += "\nassert not heavy, heavy"
     done = subprocess.run([sys.executable, "-c", code + check], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tunix_core.environment import Environment, EnvFactory
+from tunix_core.environment import EnvFactory, Environment
 from tunix_core.types import EpisodeTicket
 
 
@@ -199,7 +199,8 @@ class ThreadEnvPool:
         now = time.monotonic()
         with self._answered:
             ages = [
-                (c.ticket, now - c.started_s if c.started_s is not None else 0.0) for c in self._running.values()
+                (c.ticket, now - c.started_s if c.started_s is not None else 0.0)
+                for c in self._running.values()
             ]
         return sorted(ages, key=lambda x: -x[1])
 

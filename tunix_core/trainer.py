@@ -251,7 +251,9 @@ class Trainer:
             self._record_all(groups[name], update_id, report.version_before)
             self._observer.update(dataclasses.replace(report, published_ns=published))
             every = self.spec.snapshot_every
-            if buffer.learner_version >= buffer.spec.updates or (every and buffer.learner_version % every == 0):
+            if buffer.learner_version >= buffer.spec.updates or (
+                every and buffer.learner_version % every == 0
+            ):
                 self._snapshot(name)
 
     def _publish(self, name: str) -> int:
@@ -341,7 +343,11 @@ class Trainer:
         ]
         raise StalledError(
             f"no progress for {self.spec.no_progress_s:g} s; waiting for "
-            + (f"{len(self._pool.waiting)} environment calls: {', '.join(waits)}" if waits else "nothing known")
+            + (
+                f"{len(self._pool.waiting)} environment calls: {', '.join(waits)}"
+                if waits
+                else "nothing known"
+            )
         )
 
     def _make_pool(self, factory: EnvFactory) -> EnvPool:
@@ -382,4 +388,3 @@ def _check(tenants: Sequence[TenantSpec], spec: TrainerSpec) -> None:
             f"buckets {[(b.rows, b.length) for b in spec.buckets]} cannot hold an episode of {longest} tokens "
             f"(context {spec.sampler.max_context} + turn {spec.sampler.max_new_tokens})"
         )
-

@@ -4,85 +4,125 @@ from __future__ import annotations
 
 import functools
 import http.server
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.errors import UsageError
+from bench.errors import Exit, UsageError
+from bench.output import note
 from leaderboard import site
+from leaderboard.row import Row
 from leaderboard.store import Store
 from leaderboard.submit import submit
-from leaderboard.verify import EXPLAIN, Finding, verify
-
-
-def _lines(findings: Iterable[Finding]) -> list[str]:
-    return [str(f) for f in findings]
-
-
-def _existing(run: Path | None) -> Path:
-    if run is None or not run.exists():
-        raise UsageError(f"run directory {run} not found. `bench run --out DIR` writes one.")
-    return run
+from leaderboard.verify import EXPLAIN, Report, verify
 
 
 def explain_command(code: str) -> tuple[dict[str, Any], str, int]:
     """What a code of `verify` means."""
     if code not in EXPLAIN:
-        raise UsageError(f"code {code!r} not found. Known codes: {', '.join(EXPLAIN)}.")
-    return {"code": code, "explanation": EXPLAIN[code]}, f"{code}: {EXPLAIN[code]}", 0
+        raise UsageError(f"code {code!r} not found", f"the codes are {', '.join(EXPLAIN)}")
+    return {"code": code, "explanation": EXPLAIN[code]}, f"{code}: {EXPLAIN[code]}", Exit.OK
 
 
-def verify_command(run: Path | None, data: str | None) -> tuple[dict[str, Any], str, int]:
-    """All findings; exit 3 if any is an error."""
-    report = verify(_existing(run), data=data)
-    checked = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in report.checked.items())
-    verdict = "verified" if report.ok else f"REJECTED ({', '.join(report.codes)})"
-    text = "\n".join([*_lines(report.findings), f"{verdict}: {checked}"])
-    return report.to_dict(), text, 0 if report.ok else 3
+def verify_command(runs: Sequence[Path], data: str | None, strict: bool) -> tuple[dict[str, Any], str, int]:
+    """All findings of every record; exit 3 if any is refused."""
+    if not runs:
+        raise UsageError("nothing to verify", "give a run directory, the --out of 'bench run'")
+    documents, lines = [], []
+    for run in runs:
+        report = verify(existing(run), data=data)
+        ok = report.ok and not (strict and report.findings)
+        documents.append({"run": str(run), **report.to_dict(), "ok": ok})
+        lines += [*_lines(report), f"{run}: {_verdict(report, ok)}"]
+    ok = all(document["ok"] for document in documents)
+    return {"ok": ok, "reports": documents}, "\n".join(lines), Exit.OK if ok else Exit.REJECTED
 
 
 def submit_command(
-    run: Path, to: Path, name: str | None, authors: list[str], dry_run: bool, data: str | None
+    run: Path, to: Path, about: dict[str, Any], dry_run: bool, data: str | None
 ) -> tuple[dict[str, Any], str, int]:
-    """Verifies, previews the row, writes it."""
-    about: dict[str, Any] = {"name": name or run.resolve().name, "authors": authors or ["anonymous"]}
-    outcome = submit(_existing(run), to, about=about, dry_run=dry_run, data=data)
-    lines = _lines(outcome.report.findings)
-    value: dict[str, Any] = {"status": outcome.status, "report": outcome.report.to_dict()}
-    if outcome.row is not None:
-        value["row"] = outcome.row.model_dump(mode="json", by_alias=True)
-        lines.append(f"row: {outcome.row.model_dump_json(by_alias=True)}")
+    """Verifies, previews the row, writes it; exit 3 if refused."""
+    outcome = submit(existing(run), to, about=about, dry_run=dry_run, data=data)
+    row = outcome.row
+    value = {
+        "ok": outcome.report.ok,
+        "status": outcome.status,
+        "path": None if outcome.path is None else str(outcome.path),
+        "row": None if row is None else row.model_dump(mode="json", by_alias=True),
+        "report": outcome.report.to_dict(),
+    }
+    lines = _lines(outcome.report)
+    if row is not None:
+        lines.append(f"row: {row_line(row)}")
+    place = "" if outcome.path is None else f": {outcome.path}"
+    lines.append(f"{outcome.status}{place} ({_verdict(outcome.report, outcome.report.ok)})")
     if outcome.path is not None:
-        value["path"] = str(outcome.path)
-        lines.append(f"{outcome.status}: {outcome.path}")
-        lines.append(f"next: bench leaderboard build --data {to}")
-    else:
-        lines.append(outcome.status)
-    return value, "\n".join(lines), 3 if outcome.status == "refused" else 0
+        note(f"next: bench leaderboard build --data {to}")
+    return value, "\n".join(lines), Exit.REJECTED if outcome.status == "refused" else Exit.OK
 
 
 def build_command(data: Path, out: Path) -> Path:
     """The static site."""
-    if not data.is_dir():
-        raise UsageError(f"board folder {data} not found. `bench submit RUN --to {data}` makes it.")
-    return site.build(data, out)
+    return site.build(_folder(data), out)
 
 
 def serve_command(out: Path, port: int) -> None:
-    """Serves a built site until interrupted."""
+    """Serves a built site to this machine until interrupted."""
     if not (out / "index.html").is_file():
-        raise UsageError(f"{out} holds no site. `bench leaderboard build --out {out}` makes one.")
+        raise UsageError(f"{out} holds no site", f"bench leaderboard build --out {out}")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(out))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
-        server.serve_forever()
+    try:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        raise UsageError(f"port {port} cannot be used: {error.strerror}", "choose another --port") from error
+    with server:
+        note(f"http://127.0.0.1:{server.server_address[1]}/ (Ctrl-C ends it)")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            note("ended")
 
 
-def show_board_command(data: Path) -> tuple[list[dict[str, Any]], str]:
-    """The board's rows."""
-    rows = [row.model_dump(mode="json", by_alias=True) for row in Store(data).rows()]
-    lines = [
-        f"{r['slug']}: "
-        + ", ".join(f"{k} {v}" for k, v in r.items() if isinstance(v, str | int | float) and k != "slug")
-        for r in rows
-    ]
-    return rows, "\n".join(lines) or "no submissions"
+def show_board_command(data: Path) -> tuple[dict[str, Any], str]:
+    """The board's rows, fastest first, as far as they can be ranked."""
+    rows = Store(_folder(data)).rows()
+    rows.sort(key=lambda row: (row.limit_applied, -(row.headline.speedup if row.headline else 0.0), row.slug))
+    values = [row.model_dump(mode="json", by_alias=True) for row in rows]
+    return {"rows": values}, "\n".join(map(row_line, rows)) or f"no submissions in {data}"
+
+
+def row_line(row: Row) -> str:
+    """A submission in a line; what is simulated or cut short says so."""
+    headline = row.headline
+    claim = "no comparison"
+    if headline is not None:
+        claim = f"{headline.speedup:.2f}x {headline.arm} against {headline.baseline}"
+        if headline.low is not None and headline.high is not None:
+            claim += f" [{headline.low:.2f}, {headline.high:.2f}]"
+    marks = ["SIMULATED latency"] * row.latency_simulated + ["LIMITED"] * row.limit_applied
+    seeds = f"{row.seeds} seed" + "s" * (row.seeds != 1)
+    return "  ".join([row.slug, row.tier, row.device_class, seeds, claim, *marks])
+
+
+def existing(run: Path) -> Path:
+    """The path, if something is there."""
+    if not run.exists():
+        raise UsageError(f"run directory {run} not found", "'bench run --out DIR' writes one")
+    return run
+
+
+def _folder(data: Path) -> Path:
+    if not data.is_dir():
+        raise UsageError(f"board folder {data} not found", f"'bench submit RUN --to {data}' makes it")
+    return data
+
+
+def _lines(report: Report) -> list[str]:
+    unlisted = sum(report.counts.values()) - len(report.findings)
+    return [*map(str, report.findings), *([f"and {unlisted} more"] if unlisted else [])]
+
+
+def _verdict(report: Report, ok: bool) -> str:
+    checked = ", ".join(f"{what.replace('_', ' ')} {count}" for what, count in report.checked.items())
+    verdict = "verified" if ok else f"REJECTED {', '.join(report.codes)}".strip()
+    return f"{verdict}: {checked}" if checked else verdict

@@ -11,7 +11,7 @@ from typing import Any
 from bench.errors import DependencyError
 from bench.trackers.base import NoTracker, Threaded, Tracker
 
-__all__ = ["Tracker", "check", "chosen", "open_tracker"]
+__all__ = ["Tracker", "check", "chosen", "headline", "open_tracker"]
 
 
 def chosen(name: str, env: Mapping[str, str]) -> str:
@@ -24,7 +24,9 @@ def chosen(name: str, env: Mapping[str, str]) -> str:
 def check(name: str) -> None:
     """Raises DependencyError for a tracker whose package is missing, before anything is spent."""
     if chosen(name, os.environ) == "wandb" and importlib.util.find_spec("wandb") is None:
-        raise DependencyError("tracker wandb: the package is not installed", "pip install wandb, or --tracker none")
+        raise DependencyError(
+            "tracker wandb: the package is not installed", "pip install wandb, or --tracker none"
+        )
 
 
 def open_tracker(name: str, *, meta: Mapping[str, Any], directory: Path) -> Tracker:
@@ -33,4 +35,15 @@ def open_tracker(name: str, *, meta: Mapping[str, Any], directory: Path) -> Trac
         return NoTracker()
     from bench.trackers.wandb import WandbBackend
 
-    return Threaded(WandbBackend(meta, directory.parent))
+    return Threaded(WandbBackend(meta, directory.resolve().parent))
+
+
+def headline(results: Mapping[str, Any]) -> dict[str, float | None]:
+    """The scalars of a run's results that a tracker shows beside the curves."""
+    shown: dict[str, float | None] = {}
+    for arm, pair in results["comparison"]["arms"].items():
+        shown |= {f"headline/{arm}/{name}": pair[name] for name in ("speedup", "time_reduction")}
+    for run in results["runs"]:
+        place, figures = f"headline/{run['arm']}.s{run['seed']}", run["metrics"]
+        shown |= {f"{place}/t_work_s": figures["t_work"], f"{place}/util_busy": figures["util_busy"]}
+    return shown

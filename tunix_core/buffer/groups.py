@@ -77,9 +77,7 @@ class TenantBuffer:
             errored = {i: Fate.ERRORED for i, t in members.items() if t.error is not None}
             self.ledger.settle(ordinal, fate, errored)
             trajectories = tuple(members[i] for i in sorted(members))
-            taken.append(
-                Group(tenant_id=self.spec.tenant_id, ordinal=ordinal, trajectories=trajectories)
-            )
+            taken.append(Group(tenant_id=self.spec.tenant_id, ordinal=ordinal, trajectories=trajectories))
         return taken
 
     def close(self) -> list[Trajectory]:

@@ -45,10 +45,17 @@ class TenantBatch:
     invalid_rewards: int
 
 
-def flat(trajectory: Trajectory, advantage: float) -> TrainSequence:
-    """A trajectory as one sequence: the ids as they were sampled and read, never tokenised again."""
+def flat(trajectory: Trajectory, advantage: float) -> TrainSequence | None:
+    """A trajectory as one sequence: the ids as they were sampled and read, never tokenised again.
+
+    It ends with its last sampled token: what was read after that predicts nothing, and may be of any length
+    (too much to read is what ended the episode). None where nothing was sampled.
+    """
     ticket = trajectory.ticket
-    turns = trajectory.turns
+    last = max((i for i, t in enumerate(trajectory.turns) if t.loss_mask.any()), default=None)
+    if last is None:
+        return None
+    turns = trajectory.turns[: last + 1]
     return TrainSequence(
         tenant_id=ticket.tenant_id,
         ordinal=ticket.ordinal,
@@ -88,8 +95,8 @@ def tenant_batch(groups: Sequence[Group], loss: LossSpec, constant: float) -> Te
         else:
             no_signal += 1
         for trajectory, advantage, counts in zip(scored, advantages, valid, strict=True):
-            sequence = flat(trajectory, float(advantage))
-            if not counts:
+            sequence = flat(trajectory, float(advantage)) if counts else None
+            if sequence is None:
                 continue
             sequences.append(sequence)
             loss_tokens.append(int(sequence.loss_mask.sum()))
@@ -104,6 +111,11 @@ def tenant_batch(groups: Sequence[Group], loss: LossSpec, constant: float) -> Te
         reward_mean_kept=float(np.mean(kept)) if kept else None,
         invalid_rewards=invalid,
     )
+
+
+def _finite_logprobs(sequences: Sequence[TrainSequence]) -> bool:
+    """Whether the sampler's log-probabilities are numbers; an adapter that has gone wrong gives none."""
+    return all(np.isfinite(s.behavior_logprobs[s.loss_mask]).all() for s in sequences)
 
 
 class Learner:
@@ -135,7 +147,8 @@ class Learner:
         """One step for every tenant in `due`; a report each, `skipped` set where no step was taken.
 
         A tenant without any loss token, or with all advantages zero, still counts the update: its parameters
-        stay as they are to the bit and its version rises, since the groups are spent.
+        stay as they are to the bit and its version rises, since the groups are spent. Only a step that failed
+        (a log-probability or a gradient that is not finite) leaves the version where it was.
         """
         t0 = self._clock_ns()
         shares = {
@@ -166,7 +179,8 @@ class Learner:
             )
         signal = {name for name in due if any(s.advantage != 0 for s in shares[name].sequences)}
         signal |= {n for n in due if shares[n].sequences and self._spec(n).loss.kl_coefficient > 0}
-        mask = np.asarray([t.tenant_id in signal for t in self.tenants])
+        broken = {name for name in due if not _finite_logprobs(shares[name].sequences)}
+        mask = np.asarray([t.tenant_id in signal - broken for t in self.tenants])
         self.state, applied = apply(self.state._replace(grad_sum=grad_sum), self.hyper, mask)
         tally, applied = jax.device_get((tally, applied))
         t1 = self._clock_ns()
@@ -185,17 +199,30 @@ class Learner:
         reports = []
         for name in due:
             slot = self.slot_of[name]
-            skipped = None
-            if name not in signal:
+            skipped, failed = None, False
+            if name in broken:
+                skipped, failed = "non-finite log-probability from the sampler", True
+            elif name not in signal:
                 skipped = "no signal: every advantage is zero"
             elif not applied.stepped[slot]:
-                skipped = "non-finite gradient"
+                skipped, failed = "non-finite gradient", True
             before = self.versions[name]
-            after = before if skipped == "non-finite gradient" else before + 1
+            after = before if failed else before + 1
             self.versions[name] = after
             reports.append(
                 self._report(
-                    update_id, name, before, after, due[name], shares[name], tally, applied, stats, t0, t1, skipped
+                    update_id,
+                    name,
+                    before,
+                    after,
+                    due[name],
+                    shares[name],
+                    tally,
+                    applied,
+                    stats,
+                    t0,
+                    t1,
+                    skipped,
                 )
             )
         return reports

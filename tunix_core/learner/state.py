@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from tunix_core.advantages import ADVANTAGES
 from tunix_core.errors import ConfigError
+from tunix_core.losses import POLICY_LOSSES
 from tunix_core.model.config import ModelConfig
 from tunix_core.model.lora import Adapters, Factors, stack_adapters
 from tunix_core.types import Array, OptimizerSpec, TenantSpec
@@ -64,6 +66,17 @@ def hyper_of(tenants: Sequence[TenantSpec]) -> Hyper:
 
 def _check(tenant: TenantSpec) -> None:
     o: OptimizerSpec = tenant.optimizer
+    for name, value, known in (
+        ("advantage", tenant.loss.advantage, tuple(ADVANTAGES)),
+        ("policy loss", tenant.loss.policy, tuple(POLICY_LOSSES)),
+        ("aggregation", tenant.loss.aggregation, ("token_mean", "sequence_mean", "constant")),
+        ("KL estimator", tenant.loss.kl_estimator, ("k1", "k2", "k3")),
+        ("truncated", tenant.loss.truncated, ("count", "mask")),
+    ):
+        if value not in known:
+            raise ConfigError(
+                f"tenant {tenant.tenant_id!r}: {name} {value!r} not found; use one of {', '.join(known)}"
+            )
     if o.kind not in ("adam", "sgd"):
         raise ConfigError(f"tenant {tenant.tenant_id!r}: optimizer {o.kind!r} not found; use 'adam' or 'sgd'")
     if not o.learning_rate >= 0 or not o.clip_norm > 0:

@@ -68,7 +68,13 @@ def score(
 
 @partial(jax.jit, static_argnames=("config",))
 def score_tokens(
-    params: Any, factors: Factors, scale: Array, temperature: Array, batch: PackedBatch, *, config: ModelConfig
+    params: Any,
+    factors: Factors,
+    scale: Array,
+    temperature: Array,
+    batch: PackedBatch,
+    *,
+    config: ModelConfig,
 ) -> Scored:
     """Scores given token ids under the tenants' adapters; temperature and scale [T]."""
     slot = batch.tenant_slot
@@ -123,9 +129,7 @@ def accumulate(
             )
             if spec.kl_coefficient > 0:
                 assert reference is not None
-                value += spec.kl_coefficient * kl_penalty(
-                    scored.logprobs, reference, mask, spec.kl_estimator
-                )
+                value += spec.kl_coefficient * kl_penalty(scored.logprobs, reference, mask, spec.kl_estimator)
             own = (loss_index[slot] == i)[:, None]
             per_token = jnp.where(own, value, per_token)
             shown = {k: jnp.where(own, diagnostics[k].astype(jnp.float32), v) for k, v in shown.items()}

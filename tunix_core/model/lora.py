@@ -88,9 +88,13 @@ def stack_adapters(config: ModelConfig, tenants: Sequence[TenantSpec], max_rank:
 
 
 @jax.jit
-def write_slot(factors: Factors, slot: int | Array, new: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Factors:
+def write_slot(
+    factors: Factors, slot: int | Array, new: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> Factors:
     """Factors with one slot replaced."""
-    return {name: (a.at[slot].set(new[name][0]), b.at[slot].set(new[name][1])) for name, (a, b) in factors.items()}
+    return {
+        name: (a.at[slot].set(new[name][0]), b.at[slot].set(new[name][1])) for name, (a, b) in factors.items()
+    }
 
 
 def read_slot(factors: Factors, slot: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
