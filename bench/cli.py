@@ -293,10 +293,11 @@ def config_show(config: ConfigFile = None, set_: Sets = None, as_json: JsonFlag 
     resolved = resolve(config, environment(), set_ or [], {})
     values = resolved.config.model_dump(mode="json")
     origins = {key: resolved.set_by.get(key, "default") for key in values}
-    lines = (
-        f"{f'{key} = {json.dumps(value)}':<44}  # {origins[key]}. {RunConfig.model_fields[key].description}"
-        for key, value in values.items()
-    )
+    lines = []
+    for key, value in values.items():
+        # TOML has no null: what is unset is a comment, and the whole can be saved as a --config file
+        setting = f"# {key} is unset" if value is None else f"{key} = {json.dumps(value)}"
+        lines.append(f"{setting:<44}  # {origins[key]}. {RunConfig.model_fields[key].description}")
     show("config", {"config": values, "set_by": origins}, "\n".join(lines), as_json)
 
 
