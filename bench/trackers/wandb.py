@@ -123,11 +123,11 @@ class WandbBackend:
             self._run.finish(exit_code=0 if status == "success" else 1)
 
     def abandon(self) -> None:
-        """Ends W&B's own process: its exit hook would wait for that up to 90 s; what it wrote can be synced."""
+        """Ends W&B's own process, whose exit hook would wait up to 90 s; what it wrote so far can be synced."""
         from wandb.sdk import wandb_setup
 
         # W&B has no public way; reading the name takes no lock, which the hanging thread may hold
-        connection = getattr(wandb_setup._singleton, "_connection", None)
-        service = getattr(getattr(connection, "_proc", None), "_internal_proc", None)
-        if service is not None:
-            service.kill()
+        connection: Any = getattr(wandb_setup._singleton, "_connection", None)
+        if connection is not None and connection._proc is not None:
+            connection._cleanup()
+            connection._proc._process.kill()
