@@ -153,14 +153,11 @@ class RunRecorder:
             f.close()
 
     def _remove(self) -> None:
-        for name in self._files:
-            (self.directory / name).unlink(missing_ok=True)
-        for name in ("system.json", "run.json"):
-            (self.directory / name).unlink(missing_ok=True)
-        for path in (self.directory / "adapters", *self._made):
-            # whoever put something there meanwhile keeps it
+        made = [self.directory / name for name in (*self._files, "system.json", "run.json")]
+        for path in (*made, self.directory / "adapters", *self._made):
+            # what was never made isn't there, and whoever put something there meanwhile keeps it
             with contextlib.suppress(OSError):
-                path.rmdir()
+                path.unlink() if path in made else path.rmdir()
 
     def _saw_nonfinite(self) -> None:
         self.nonfinite += 1
