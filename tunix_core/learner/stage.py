@@ -24,6 +24,7 @@ from tunix_core.types import (
     Bucket,
     Group,
     LossSpec,
+    PackedBatch,
     Span,
     StopReason,
     TenantSpec,
@@ -242,12 +243,9 @@ class Learner:
         """Compiles every bucket and the optimizer step; leaves the state as it was."""
         for bucket in self.buckets:
             shape = (bucket.rows, bucket.length)
-            batch = packing.PackedBatch(
-                *(np.zeros(shape, np.int32) for _ in range(4)),
-                np.zeros(shape, bool),
-                *(np.zeros(shape, np.float32) for _ in range(3)),
-                np.zeros(bucket.rows, np.int32),
-            )
+            whole, real = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
+            mask, slots = np.zeros(shape, bool), np.zeros(bucket.rows, np.int32)
+            batch = PackedBatch(whole, whole, whole, whole, mask, real, real, real, slots)
             grad_sum, tally = accumulate(
                 self.params,
                 self.state.adapters.factors,

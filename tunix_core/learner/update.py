@@ -56,7 +56,7 @@ def score(
 
     Index j describes token j: the shift from "logits at j predict token j + 1" is made here and only here.
     """
-    model = Decoder(config)
+    model: Any = Decoder(config)  # flax types what `apply` returns as a frozen dict
     hidden, _ = model.apply({"params": params}, batch.token_ids, batch.positions, batch.segment_ids, lora)
     logits = model.apply({"params": params}, hidden, method="logits") / temperature[:, None, None]
     logprobs = jax.nn.log_softmax(logits, axis=-1)
