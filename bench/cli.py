@@ -172,8 +172,8 @@ def verify(
 def submit(
     run: RunDir,
     to: Annotated[Path, typer.Option(help="The board's folder; made if missing.")] = Path("leaderboard-data"),
-    name: Annotated[str | None, typer.Option(help="Name of the submission.")] = None,
-    author: Annotated[list[str] | None, typer.Option(help="May be repeated.")] = None,
+    name: Annotated[str | None, typer.Option(help="Of the submission; default the run's folder.")] = None,
+    author: Annotated[list[str] | None, typer.Option(help="May be repeated; default anonymous.")] = None,
     description: Annotated[str | None, typer.Option(help="What is special about it.")] = None,
     code_url: Annotated[str | None, typer.Option(help="https://… of the code.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Verify and preview; write nothing.")] = False,
@@ -322,7 +322,9 @@ def invoke(argv: Sequence[str]) -> int:
     try:
         # typer's own ending would print a box of several lines, and no JSON
         ended = app([part for part in argv if part != "--debug"], prog_name="bench", standalone_mode=False)
-        return int(ended or Exit.OK)
+        if ended != Exit.SIGINT:
+            return int(ended or Exit.OK)
+        fault = fault_of(KeyboardInterrupt())
     except typer.Exit as end:
         return end.exit_code
     except (typer.Abort, KeyboardInterrupt):
@@ -334,7 +336,7 @@ def invoke(argv: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 the border: nothing leaves it as a traceback
         if isinstance(error, _ClickError):
             if type(error).__name__ == "NoArgsIsHelpError":
-                note(error.format_message())
+                note(_said(error))
                 return Exit.USAGE
             fault = Fault(message=_said(error), hint=_help(error), exit_code=Exit.USAGE, expected=True)
         else:

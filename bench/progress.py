@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 EVERY_S = 15.0
-EVERY_SHARE = 0.1
+PARTS = 10
+"""Lines of a run that is faster than one in EVERY_S."""
 
 
 def is_live(stream: IO[str], env: Mapping[str, str]) -> bool:
@@ -41,6 +42,7 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._is_live = enabled and is_live(self._stream, os.environ if env is None else env)
         self._live: Live | None = None
+        self._total = config.updates * (config.tenants or len(config.tasks))
         self._name = ""
         self._reset()
 
@@ -51,8 +53,9 @@ class Progress:
             from rich.live import Live
 
             console = Console(file=self._stream)
-            self._live = Live(self._panel(), console=console, refresh_per_second=4, transient=True)
-            self._live.start()
+            live = Live(self._panel(), console=console, refresh_per_second=4, transient=True)
+            live.start()
+            self._live = live
         return self
 
     def __exit__(
@@ -89,17 +92,16 @@ class Progress:
         for age, count in report.staleness.items():
             self._tokens += count
             self._age += age * count
-        now, share = self._clock(), self.share
-        if self._live is None and (now - self._said >= EVERY_S or share - self._said_share >= EVERY_SHARE):
-            self._said, self._said_share = now, share
+        now, part = self._clock(), PARTS * sum(self._done.values()) // self._total
+        if self._live is None and (now - self._said >= EVERY_S or part > self._said_part):
+            self._said, self._said_part = now, part
             self.note(self.line())
         self._redraw()
 
     @property
     def share(self) -> float:
         """How much of the (arm, seed) is done, 0 to 1; the slowest tenants count as much as the others."""
-        tenants = self._config.tenants or len(self._config.tasks)
-        return min(1.0, sum(self._done.values()) / (tenants * self._config.updates))
+        return sum(self._done.values()) / self._total
 
     def line(self) -> str:
         """Where the (arm, seed) stands."""
@@ -120,13 +122,13 @@ class Progress:
         """Seconds to go, by the pace since the first update."""
         if self._first is None or not 0 < self.share < 1:
             return None
-        first_share = 1 / (self._config.updates * (self._config.tenants or len(self._config.tasks)))
-        if self.share <= first_share:
+        since_first = sum(self._done.values()) - 1
+        if not since_first:
             return None
-        return (self._clock() - self._first) * (1 - self.share) / (self.share - first_share)
+        return (self._clock() - self._first) * (self._total - since_first - 1) / since_first
 
     def _reset(self) -> None:
-        self._said, self._said_share = self._clock(), 0.0
+        self._said, self._said_part = self._clock(), 0
         self._first: float | None = None
         self._done: dict[str, int] = {}
         self._rewards: dict[str, float] = {}
