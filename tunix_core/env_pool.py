@@ -6,14 +6,17 @@ one episode and never the run. Threads are daemons: a hung one cannot keep the p
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tunix_core.environment import EnvFactory, Environment
+from tunix_core.errors import EnvError
 from tunix_core.types import EpisodeTicket
 
 
@@ -66,20 +69,40 @@ class EnvPool(Protocol):
 
 
 def _call(env: Environment | None, factory: EnvFactory, ticket: EpisodeTicket, action: str | None) -> Any:
-    """Runs one call; returns (environment, fields of the reply)."""
+    """Runs one call; returns (environment, fields of the reply). One that fails to open is closed here."""
     if action is None or env is None:
         env = factory(ticket)
-        options = {"split": ticket.split, "index": ticket.item_index}
-        observation, info = env.reset(seed=ticket.env_seed, options=options)
-        return env, {"observation": observation, "info": dict(info)}
+        try:
+            options = {"split": ticket.split, "index": ticket.item_index}
+            observation, info = env.reset(seed=ticket.env_seed, options=options)
+            return env, {"observation": _text(observation), "info": dict(info)}
+        except BaseException:
+            _close(env)
+            raise
     observation, reward, terminated, truncated, info = env.step(action)
     return env, {
-        "observation": observation,
-        "reward": float(reward),
+        "observation": _text(observation),
+        # a missing reward is no zero: it is masked and counted like any other that is no number
+        "reward": math.nan if reward is None else float(reward),
         "terminated": bool(terminated),
         "truncated": bool(truncated),
         "info": dict(info),
     }
+
+
+def _text(observation: Any) -> str:
+    if not isinstance(observation, str):
+        raise EnvError(f"the observation is a {type(observation).__name__}; environments answer in text")
+    return observation
+
+
+def _close(env: Environment) -> None:
+    """Closes; the episode is over, so a failure can't change it, but is told."""
+    try:
+        env.close()
+    except Exception as e:  # noqa: BLE001 - the border: whatever an environment raises stays outside the run
+        what = f"{type(env).__name__} failed to close: {type(e).__name__}: {e}"
+        warnings.warn(what, RuntimeWarning, stacklevel=2)
 
 
 class InlineEnvPool:
@@ -102,7 +125,7 @@ class InlineEnvPool:
         """Closes the environment if it is open."""
         env = self._envs.pop(ticket.key, None)
         if env is not None:
-            env.close()
+            _close(env)
 
     def poll(self) -> list[EnvReply]:
         """All answers so far."""
@@ -122,11 +145,12 @@ class InlineEnvPool:
     def shutdown(self) -> None:
         """Closes what is open."""
         for env in self._envs.values():
-            env.close()
+            _close(env)
         self._envs.clear()
 
     def _run(self, ticket: EpisodeTicket, action: str | None) -> None:
         t0 = self._clock_ns()
+        fields: dict[str, Any]
         try:
             env, fields = _call(self._envs.get(ticket.key), self._factory, ticket, action)
             self._envs[ticket.key] = env
@@ -140,11 +164,17 @@ class _Call:
     ticket: EpisodeTicket
     action: str | None
     started_s: float | None = None
-    done: bool = False
+    expired: bool = False
+    """Answered by its deadline; the thread that still works on it has been replaced."""
+    closed: bool = False
+    """Its episode is over; nobody waits for the answer."""
 
 
 class ThreadEnvPool:
-    """A fixed number of worker threads; a sleeping or hung environment occupies one of them."""
+    """A fixed number of worker threads; a sleeping or hung environment occupies one of them.
+
+    An environment is closed by its episode's end, or by its worker where it was busy then.
+    """
 
     def __init__(
         self, factory: EnvFactory, clock_ns: Callable[[], int], *, workers: int, timeout_s: float
@@ -157,6 +187,7 @@ class ThreadEnvPool:
         self._running: dict[tuple[str, int, int], _Call] = {}
         self._replies: list[EnvReply] = []
         self._workers = workers
+        self._ended = False
         for _ in range(workers):
             self._spawn()
 
@@ -171,10 +202,12 @@ class ThreadEnvPool:
     def close(self, ticket: EpisodeTicket) -> None:
         """Closes the environment if it is open; one that is still being stepped is left to its worker."""
         with self._answered:
-            busy = ticket.key in self._running
-            env = None if busy else self._envs.pop(ticket.key, None)
+            call = self._running.get(ticket.key)
+            if call is not None:
+                call.closed = True
+            env = self._envs.pop(ticket.key, None) if call is None else None
         if env is not None:
-            env.close()
+            _close(env)
 
     def poll(self) -> list[EnvReply]:
         """All answers so far; calls past their deadline are answered with an error here."""
@@ -195,24 +228,26 @@ class ThreadEnvPool:
 
     @property
     def waiting(self) -> list[tuple[EpisodeTicket, float]]:
-        """Calls under way or queued, oldest first; a queued one has age 0."""
+        """Calls that somebody waits for, under way or queued, oldest first; a queued one has age 0."""
         now = time.monotonic()
         with self._answered:
             ages = [
                 (c.ticket, now - c.started_s if c.started_s is not None else 0.0)
                 for c in self._running.values()
+                if not c.closed
             ]
         return sorted(ages, key=lambda x: -x[1])
 
     def shutdown(self) -> None:
         """Asks the workers to end; a hung one ends with the process."""
-        for _ in range(self._workers):
-            self._calls.put(None)
         with self._answered:
+            self._ended = True
             idle = [k for k in self._envs if k not in self._running]
             envs = [self._envs.pop(k) for k in idle]
+        for _ in range(self._workers):
+            self._calls.put(None)
         for env in envs:
-            env.close()
+            _close(env)
 
     def _submit(self, ticket: EpisodeTicket, action: str | None) -> None:
         call = _Call(ticket, action)
@@ -228,31 +263,45 @@ class ThreadEnvPool:
             with self._answered:
                 env = self._envs.get(call.ticket.key)
                 call.started_s = time.monotonic()
+                wanted = not (call.closed or self._ended)
             t0 = self._clock_ns()
-            try:
-                env, fields = _call(env, self._factory, call.ticket, call.action)
-            except Exception as e:  # noqa: BLE001 - the border: whatever an environment raises becomes data
-                fields = {"error": f"{type(e).__name__}: {e}"}
+            fields: dict[str, Any] = {}
+            if wanted:
+                try:
+                    env, fields = _call(env, self._factory, call.ticket, call.action)
+                except Exception as e:  # noqa: BLE001 - the border: whatever an environment raises becomes data
+                    fields = {"error": f"{type(e).__name__}: {e}"}
             reply = EnvReply(ticket=call.ticket, t_start_ns=t0, t_end_ns=self._clock_ns(), **fields)
-            with self._answered:
-                if call.done:  # answered by its deadline meanwhile; this thread has been replaced
-                    return
-                call.done = True
-                self._running.pop(call.ticket.key, None)
-                if env is not None:
-                    self._envs[call.ticket.key] = env
-                self._replies.append(reply)
-                self._answered.notify()
+            kept = self._deliver(call, env, reply)
+            if env is not None and not kept:
+                _close(env)
+            if call.expired:
+                return
+
+    def _deliver(self, call: _Call, env: Environment | None, reply: EnvReply) -> bool:
+        """Hands the answer in, unless nobody waits for it any more; whether the environment is kept."""
+        with self._answered:
+            if not call.expired:
+                del self._running[call.ticket.key]
+            if call.expired or call.closed or self._ended:
+                self._envs.pop(call.ticket.key, None)
+                return False
+            if env is not None:
+                self._envs[call.ticket.key] = env
+            self._replies.append(reply)
+            self._answered.notify()
+            return True
 
     def _expire(self) -> None:
         now = time.monotonic()
         for key, call in list(self._running.items()):
             if call.started_s is None or now - call.started_s < self._timeout_s:
                 continue
-            call.done = True
+            call.expired = True
             del self._running[key]
             self._envs.pop(key, None)
-            t = self._clock_ns()
-            error = f"environment call took longer than its limit of {self._timeout_s:g} s"
-            self._replies.append(EnvReply(ticket=call.ticket, t_start_ns=t, t_end_ns=t, error=error))
             self._spawn()
+            if not call.closed:
+                t = self._clock_ns()
+                error = f"environment call took longer than its limit of {self._timeout_s:g} s"
+                self._replies.append(EnvReply(ticket=call.ticket, t_start_ns=t, t_end_ns=t, error=error))

@@ -235,17 +235,17 @@ class Trainer:
     def _learn(self, due: Mapping[str, tuple[int, ...]]) -> None:
         update_id, self._update_id = self._update_id, self._update_id + 1
         groups = {name: self._buffers[name].take(ordinals, Fate.CONSUMED) for name, ordinals in due.items()}
-        for report in self.learner.update(update_id, groups):
+        reports = self.learner.update(update_id, groups)
+        for report in reports:
             name = report.tenant_id
             buffer = self._buffers[name]
             buffer.updates_done += 1
-            if report.skipped == "non-finite gradient":
+            failure = _failure(report, groups[name])
+            if failure is not None:
                 self._record_all(groups[name], update_id, report.version_before)
                 self._observer.update(report)
-                self._stop_tenant(name, f"update {update_id}: {report.skipped}")
+                self._stop_tenant(name, f"update {update_id}: {failure}")
                 continue
-            if report.version_before == 0:
-                self._self_check(report)
             buffer.learner_version = report.version_after
             published = self._publish(name)
             self._record_all(groups[name], update_id, report.version_before)
@@ -255,6 +255,10 @@ class Trainer:
                 every and buffer.learner_version % every == 0
             ):
                 self._snapshot(name)
+        # last, so that what the step consumed is on record whatever it shows
+        for report in reports:
+            if report.version_before == 0 and report.version_after == 1:
+                self._self_check(report)
 
     def _publish(self, name: str) -> int:
         t0 = self._clock()
@@ -332,11 +336,9 @@ class Trainer:
 
     def _wait(self, last_progress_ns: int) -> None:
         left = self.spec.no_progress_s - (self._clock() - last_progress_ns) / 1e9
-        if left > 0 and (self._pool.waiting or self._actor.open_episodes):
-            # short enough that an interrupt is seen soon; an answer ends the wait at once
-            self._pool.wait(min(left, 0.5))
-            if left > 0.5 or self._pool.waiting:
-                return
+        # short enough that an interrupt is seen soon; an answer ends the wait at once
+        if left > 0 and (self._pool.wait(min(left, 0.5)) or self._pool.waiting):
+            return
         waits = [
             f"{t.tenant_id} group {t.ordinal} sample {t.sample_index} ({t.env_id}, {age:.1f} s)"
             for t, age in self._pool.waiting[:5]
@@ -363,6 +365,15 @@ class Trainer:
 
     def _event(self, key: str, value: Mapping[str, Any]) -> None:
         self._observer.event(Event(key=key, t_ns=self._clock(), value=value))
+
+
+def _failure(report: UpdateReport, groups: Sequence[Group]) -> str | None:
+    """Why a tenant can't go on after this update, or None."""
+    errors = [t.error for g in groups for t in g.trajectories]
+    if all(error is not None for error in errors):
+        # every version would be spent on nothing, and the run would end looking healthy
+        return f"all {len(errors)} of its environments failed, the first with {errors[0]}"
+    return report.skipped if report.version_after == report.version_before else None
 
 
 def _check(tenants: Sequence[TenantSpec], spec: TrainerSpec) -> None:
