@@ -243,7 +243,8 @@ def first_header(
 
     config, profile = resolved.config, prepared.latency
     env = dict(os.environ)
-    now = time.time()
+    # read together: what is done between two readings would look like a clock that was paused
+    now, now_ns = time.time(), clock_ns()
     greedy = {
         "temperature": 0.0,
         "max_new_tokens": prepared.sizes.turn,
@@ -321,7 +322,7 @@ def first_header(
         "clock": {
             "wall_start_utc": now,
             "wall_stop_utc": None,
-            "monotonic_start_ns": clock_ns(),
+            "monotonic_start_ns": now_ns,
             "monotonic_stop_ns": None,
         },
         "runs": [],

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import bench.run
 from bench.errors import RecordingError, UsageError
 from bench.run import Stop, order, ulid
 from bench.writer import LineFile
@@ -143,6 +145,23 @@ def test_a_header_that_cannot_be_made_leaves_nothing(
     with pytest.raises(ModuleNotFoundError):
         record_run(out=tmp_path / "deep" / "run")
     assert not (tmp_path / "deep").exists()
+
+
+def test_a_device_library_that_loads_slowly_looks_like_no_pause_of_the_clock(
+    record_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skipped_ns = 0
+
+    def slow() -> Any:
+        nonlocal skipped_ns
+        skipped_ns = 5_000_000_000
+        return [{"id": "cpu:0", "kind": "cpu", "memory_bytes": None}], "cpu-sim"
+
+    real_time, real_ns = time.time, bench.run.clock_ns
+    monkeypatch.setattr("bench.run.time.time", lambda: real_time() + skipped_ns / 1e9)
+    monkeypatch.setattr("bench.run.clock_ns", lambda: real_ns() + skipped_ns)
+    monkeypatch.setattr("bench.compose.devices", slow)
+    assert "E131" not in verify(record_run().directory).codes
 
 
 def test_nothing_is_ever_overwritten(record_run: Any, tmp_path: Path) -> None:
