@@ -195,13 +195,13 @@ def _consumed(view: ArmView) -> Counter[Any]:
     )
 
 
-def _rates(view: ArmView) -> dict[str, list[float | None]]:
-    rates: dict[str, list[float | None]] = defaultdict(list)
-    for u in sorted(view.updates, key=lambda u: u.version_before):
-        # a tenant without signal takes no step; what it would have used says nothing
-        rates[u.tenant].append(u.learning_rate if u.skipped is None else None)
-    longest = {t: sorted({r for r in rs if r is not None}) for t, rs in rates.items()}
-    return dict(longest)
+def _rates(view: ArmView) -> dict[str, list[float]]:
+    """Step sizes by tenant. A tenant without signal takes no step; what it would have used says nothing."""
+    rates: dict[str, set[float]] = defaultdict(set)
+    for u in view.updates:
+        if u.skipped is None and u.learning_rate is not None:
+            rates[u.tenant].add(u.learning_rate)
+    return {tenant: sorted(found) for tenant, found in sorted(rates.items())}
 
 
 EQUAL: dict[str, Callable[[ArmView], Any]] = {

@@ -106,7 +106,7 @@ def render(record: RunRecord) -> str:
         "padding train/dec/pre",
         "recompiles",
     )
-    rows = [header]
+    rows: list[tuple[str, ...]] = [header]
     for a in value["arms"]:
         speedup = _number(a["speedup"], "{:.2f}×")
         if a["arm"] == value["baseline"]:

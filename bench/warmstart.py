@@ -94,7 +94,7 @@ def demonstrate(env: TextEnv, seed: int, index: int, careless: bool, rng: random
 def corpus(recipe: Recipe) -> Iterator[Sequence]:
     """An endless stream of demonstrations."""
     rng = random.Random(recipe.seed)
-    envs = [(tasks.make(name, level=level), share) for name, level, share in recipe.mix]
+    envs = [(TextEnv(tasks.get(name), level=level), share) for name, level, share in recipe.mix]
     shares = [share for _, share in envs]
     for index in range(sys.maxsize):
         (env, _), *_ = rng.choices(envs, shares)
@@ -157,6 +157,7 @@ def train(recipe: Recipe, out: Path, config: ModelConfig = EMBEDDED, log: Any = 
         updates, state = tx.update(grads, state, params)
         return optax.apply_updates(params, updates), state, loss
 
+    digest = ""
     state, recent, started = tx.init(params), [], time.perf_counter()
     for k in range(recipe.steps):
         params, state, loss = step(params, state, batch)

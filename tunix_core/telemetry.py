@@ -75,11 +75,11 @@ class CompileCounter:
         with self._lock:
             return Counter(self.by_name)
 
-    def _on_duration(self, event: str, duration: float, **kwargs: object) -> None:
+    def _on_duration(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event == COMPILE_EVENT:
             with self._lock:
                 self.by_name[str(kwargs.get("fun_name", "unknown"))] += 1
-                self.seconds += duration
+                self.seconds += duration_secs
 
     def _on_event(self, event: str, **kwargs: object) -> None:
         del kwargs

@@ -42,7 +42,11 @@ def submit_command(
     run: Path, to: Path, about: dict[str, Any], dry_run: bool, data: str | None
 ) -> tuple[dict[str, Any], str, int]:
     """Verifies, previews the row, writes it; exit 3 if refused."""
-    outcome = submit(existing(run), to, about=about, dry_run=dry_run, data=data)
+    directory = existing(run)
+    told = {key: value for key, value in about.items() if value is not None}
+    if not (directory / "submission.toml").is_file():
+        told = {"name": directory.resolve().name, "authors": ["anonymous"], **told}
+    outcome = submit(directory, to, about=told, dry_run=dry_run, data=data)
     row = outcome.row
     value = {
         "ok": outcome.report.ok,

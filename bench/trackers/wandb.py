@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import netrc
 import os
 import sys
@@ -59,9 +60,7 @@ class WandbBackend:
 
     def start(self) -> None:
         """Opens the run; raises WandbError."""
-        # imported here: `bench --help` and runs without a tracker shouldn't pay for it
-        import wandb
-
+        wandb = _import("wandb")
         chosen = mode(os.environ)
         if chosen == "offline" and os.environ.get("WANDB_MODE") != "offline":
             sys.stderr.write("wandb: no key, so offline; `wandb sync` sends it later\n")
@@ -86,7 +85,7 @@ class WandbBackend:
                 config=dict(self._meta["config"]),
                 tags=list(self._meta["arms"]),
                 dir=str(self._folder),
-                mode=chosen,  # type: ignore[arg-type]  # W&B checks what WANDB_MODE says
+                mode=chosen,
                 resume="allow" if chosen == "online" else None,
                 settings=settings,
             )
@@ -124,10 +123,13 @@ class WandbBackend:
 
     def abandon(self) -> None:
         """Ends W&B's own process, whose exit hook would wait up to 90 s; what it wrote so far can be synced."""
-        from wandb.sdk import wandb_setup
-
         # W&B has no public way; reading the name takes no lock, which the hanging thread may hold
-        connection: Any = getattr(wandb_setup._singleton, "_connection", None)
+        connection = getattr(_import("wandb.sdk.wandb_setup")._singleton, "_connection", None)
         if connection is not None and connection._proc is not None:
             connection._cleanup()
             connection._proc._process.kill()
+
+
+def _import(name: str) -> Any:
+    """Imports W&B only once it is needed; by name, since a type checker takes `wandb` for this very file."""
+    return importlib.import_module(name)

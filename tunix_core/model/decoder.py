@@ -185,6 +185,7 @@ class Block(nn.Module):
         if stored is None:
             mixed = attend(q, k, v, mask)
         else:
+            assert bounds is not None  # both or neither
             mixed = attend_past(q, k, v, Past(*stored, *bounds))
         x = x + dense("o_proj", c.hidden_size, mixed)
 
@@ -210,7 +211,7 @@ class Decoder(nn.Module):
             Block,
             variable_axes={"params": 0},
             split_rngs={"params": True},
-            in_axes=(0, 0, nn.broadcast, nn.broadcast, nn.broadcast),
+            in_axes=(0, 0, nn.broadcast, nn.broadcast, nn.broadcast),  # pyright: ignore[reportArgumentType]
             out_axes=0,
             length=c.num_hidden_layers,
             unroll=c.num_hidden_layers if c.num_hidden_layers <= UNROLLED_LAYERS else 1,

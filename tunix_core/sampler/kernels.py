@@ -69,7 +69,7 @@ def prefill(
     Returns:
       cache, token int32 [B], behavior_logprob float32 [B].
     """
-    model = Decoder(config)
+    model: Any = Decoder(config)  # flax types what `apply` returns as a frozen dict
     index = jnp.arange(token_ids.shape[1])
     segments = (index < lengths[:, None]).astype(jnp.int32)
     positions = jnp.broadcast_to(index, token_ids.shape)
@@ -107,7 +107,7 @@ def decode(
 
     The cache must have room for start + steps positions in every row.
     """
-    model = Decoder(config)
+    model: Any = Decoder(config)  # flax types what `apply` returns as a frozen dict
     lora = _rows_of(adapters, rows.adapter_slot)
     recent = empty_recent(config, start.shape[0], steps, cache.k.dtype)
 
