@@ -116,6 +116,13 @@ def compare(
     if base == new:
         raise UsageError(f"the run has one arm, {base}: nothing to compare", "run it with --arms S1,A1")
     views = {(v.arm, v.seed): v for v in record.views}
+    for name, seed in ((name, s) for s in header.seeds for name in (base, new)):
+        view = views.get((name, seed))
+        if view is None or not view.updates or not view.evals:
+            raise RejectedError(
+                f"{name}, seed {seed}: lines of its events, updates or evals are missing",
+                f"'bench verify {path}' says what else is wrong",
+            )
     pairs = [(views[base, s], views[new, s]) for s in header.seeds]
     for a, b in pairs:
         check_equal_work(a, b, header.config.get("learning_rate"))

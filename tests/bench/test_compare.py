@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.commands.results import compare_command
+from bench.compare import compare
+from bench.errors import BenchError, RejectedError, UsageError, fault_of
+from tests.leaderboard import golden
+
+# golden's clock: an update ends 10 ms before its commit, rounds last 300 and 200 ms, 1 ms between two rounds
+SPEEDUP = (300 + 1 + 290) / (200 + 1 + 190)
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    return golden.build(tmp_path / "run")
+
+
+def change(run_dir: Path, name: str, arm: str, edit: Callable[[dict[str, Any]], Any]) -> None:
+    """Changes every line of an arm; a line for which `edit` returns True goes."""
+    path = run_dir / name
+    kept = []
+    for text in path.read_text().splitlines():
+        line = json.loads(text)
+        if line["arm"] == arm and edit(line) is True:
+            continue
+        kept.append(golden.canonical.dumps(line) + "\n")
+    path.write_text("".join(kept))
+
+
+def test_time_ratio_is_that_of_the_lines(run_dir: Path) -> None:
+    found = compare(run_dir)
+    assert found.speedup == pytest.approx(SPEEDUP)
+    assert found.time_reduction == pytest.approx(1 - 1 / SPEEDUP)
+    assert (found.baseline, found.product, found.seeds) == ("S1", "A1", 1)
+
+
+def test_what_run_json_reports_is_not_believed(run_dir: Path) -> None:
+    golden.edit_header(run_dir, lambda header: header["results"]["comparison"].update(arms={}, baseline="A1"))
+    assert compare(run_dir).speedup == pytest.approx(SPEEDUP)
+
+
+def test_one_seed_is_an_observation(run_dir: Path) -> None:
+    found = compare(run_dir)
+    assert (found.low, found.high) == (None, None)
+    assert "one seed" in found.verdict and "an observation, not a claim" in found.verdict
+
+
+def test_a_steady_gain_over_seeds_is_a_claim(tmp_path: Path) -> None:
+    found = compare(golden.build(tmp_path / "run", seeds=(7, 8, 9)))
+    assert found.low is not None and found.low == pytest.approx(SPEEDUP)
+    assert "3 paired seeds" in found.verdict and "no detectable" not in found.verdict
+
+
+def test_a_gain_within_the_noise_is_none(tmp_path: Path) -> None:
+    run_dir = golden.build(tmp_path / "run", seeds=(7, 8))
+
+    def slow(line: dict[str, Any]) -> None:
+        # A1's second seed takes three times as long: ratios 1.51 and 0.50 say nothing
+        if line["seed"] == 8 and line["update_id"] == golden.UPDATES - 1:
+            line["t1_ns"] += 782 * golden.MS
+
+    change(run_dir, "updates.jsonl", "A1", slow)
+    found = compare(run_dir)
+    # logs of 591/391 and 591/1173: mean -0.136; t(1) = 12.706 times their half distance 0.549 is far wider
+    assert found.low is not None and found.high is not None
+    assert found.speedup == pytest.approx(math.sqrt(591 / 391 * 591 / 1173))
+    assert found.low < 1 < found.high
+    assert "no detectable difference in time" in found.verdict
+
+
+def test_arms_that_learn_alike_are_at_parity(run_dir: Path) -> None:
+    found = compare(run_dir)
+    assert (found.parity.verdict, found.parity.difference, found.parity.n) == ("pass", 0.0, 12)
+    assert found.as_dict()["parity"] == "pass"
+
+
+def test_lost_items_are_counted_one_by_one(run_dir: Path) -> None:
+    def lose(line: dict[str, Any]) -> None:
+        if line["eval_id"] == 1 and line["tenant"] == "math":
+            line["reward"] = 0.0
+
+    change(run_dir, "evals.jsonl", "A1", lose)
+    found = compare(run_dir)
+    # 4 of 12 items
+    assert found.parity.difference == pytest.approx(-4 / 12)
+    assert found.parity.verdict == "fail"
+    assert found.accuracy["math"] == {"S1": 1.0, "A1": 0.0}
+
+
+def test_arms_may_be_chosen_and_turned_round(run_dir: Path) -> None:
+    assert compare(run_dir, baseline="A1", product="S1").speedup == pytest.approx(1 / SPEEDUP)
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "said"),
+    [
+        ("updates.jsonl", lambda u: u["update_id"] == 1 and u["tenant"] == "code", "updates per tenant"),
+        ("rollouts.jsonl", lambda r: r.update(item_uid="another"), "consumed items"),
+        ("rollouts.jsonl", lambda r: r["ordinal"] == 3, "consumed items"),
+        ("updates.jsonl", lambda u: u.update(learning_rate=0.1), "learning rates"),
+        ("evals.jsonl", lambda e: e["item_index"] == 2, "evaluated items"),
+        ("spans.jsonl", lambda s: s.update(device="cpu:1"), "devices"),
+    ],
+    ids=["updates", "items", "groups", "learning rate", "evaluation", "devices"],
+)
+def test_unequal_work_is_refused_by_name(
+    run_dir: Path, name: str, edit: Callable[[dict[str, Any]], Any], said: str
+) -> None:
+    change(run_dir, name, "A1", edit)
+    with pytest.raises(RejectedError, match=f"unequal work, seed 7: {said} differ between S1 and A1"):
+        compare(run_dir)
+
+
+def test_order_of_consumption_is_the_timetables_own_affair(run_dir: Path) -> None:
+    path = run_dir / "rollouts.jsonl"
+    path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    assert compare(run_dir).speedup == pytest.approx(SPEEDUP)
+
+
+def test_arms_that_learnt_nothing_are_not_compared(run_dir: Path) -> None:
+    golden.edit_header(run_dir, lambda header: header["config"].update(learning_rate=0.003))
+    for arm in golden.ARMS:
+        change(run_dir, "updates.jsonl", arm, lambda u: u.update(learning_rate=0.0))
+    with pytest.raises(RejectedError, match="learning rate 0"):
+        compare(run_dir)
+
+
+def test_a_run_that_did_not_end_well_is_refused_with_its_reason(run_dir: Path) -> None:
+    golden.edit_header(run_dir, lambda header: header.update(status="interrupted", status_reason="by hand"))
+    with pytest.raises(RejectedError, match="interrupted: by hand"):
+        compare(run_dir)
+
+
+@pytest.mark.parametrize(
+    ("arms", "said"),
+    [
+        ({"baseline": "S9"}, "'S9' is not in this run; it has S1, A1"),
+        ({"product": "S1"}, "nothing to compare"),
+    ],
+)
+def test_arms_that_are_not_there_are_named(run_dir: Path, arms: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        compare(run_dir, **arms)
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "evals.jsonl", "updates.jsonl"])
+def test_a_record_that_lost_its_lines_is_refused_and_not_a_defect(run_dir: Path, name: str) -> None:
+    (run_dir / name).write_text("")
+    with pytest.raises((BenchError, ValueError)) as caught:
+        compare(run_dir)
+    assert fault_of(caught.value).expected, caught.value
+
+
+def test_labels_stand_beside_the_verdict(tmp_path: Path) -> None:
+    text = compare(golden.build(tmp_path / "run", limit_applied=True)).text()
+    assert "SIMULATED (remote-tools)" in text
+    assert "LIMITED" in text
+    assert "do not transfer to accelerators" in text
+
+
+@pytest.mark.parametrize(
+    ("lost", "fail_below", "require_parity", "code"),
+    [
+        (False, None, False, 0),
+        (False, 1.5, True, 0),
+        (False, 1.6, False, 5),
+        (True, None, False, 0),
+        (True, None, True, 4),
+        (True, 1.6, True, 4),
+    ],
+)
+def test_thresholds_are_exit_codes(
+    run_dir: Path, lost: bool, fail_below: float | None, require_parity: bool, code: int
+) -> None:
+    if lost:
+        change(run_dir, "evals.jsonl", "A1", lambda e: e.update(reward=0.0) if e["eval_id"] else None)
+    value, _, found = compare_command(run_dir, None, None, fail_below, require_parity)
+    assert (found, value["ok"]) == (code, code == 0)
