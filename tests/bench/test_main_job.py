@@ -95,7 +95,7 @@ def test_submitting_makes_a_row_on_the_page(run_dir: Path, folder: Path) -> None
 
 def test_the_tables_figures_recompute_in_ten_lines(run_dir: Path) -> None:
     def lines(name: str) -> list[dict[str, object]]:
-        return [json.loads(line) for line in (run_dir / name).open()]
+        return [json.loads(line) for line in (run_dir / name).read_text().splitlines()]
 
     events, spans, updates, evals = map(
         lines, ("events.jsonl", "spans.jsonl", "updates.jsonl", "evals.jsonl")
