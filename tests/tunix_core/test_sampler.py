@@ -161,6 +161,20 @@ def test_a_neighbours_new_adapter_or_nan_changes_nothing() -> None:
         np.testing.assert_array_equal(poisoned_run.behavior_logprobs, clean_run.behavior_logprobs)
 
 
+def test_a_slot_keeps_nothing_of_its_last_tenant_not_even_a_nan() -> None:
+    """Every slot held long turns of a tenant gone NaN; short prompts follow in the same slots."""
+    sampler = engine()
+    poisoned = random_adapter("t0")
+    sampler.publish(
+        replace(poisoned, factors={k: (a, b * np.nan) for k, (a, b) in poisoned.factors.items()}), 0
+    )
+    sample([request([1] * 24, ordinal=k) for k in range(6)], sampler)
+    mine = [request([4, 5, k % 3], tenant=1, ordinal=k) for k in range(6)]
+    for after_nan, clean in zip(sample(mine, sampler), sample(mine), strict=True):
+        np.testing.assert_array_equal(after_nan.token_ids, clean.token_ids)
+        np.testing.assert_array_equal(after_nan.behavior_logprobs, clean.behavior_logprobs)
+
+
 def test_siblings_differ_a_repeat_is_the_same_and_another_seed_differs() -> None:
     def group(seed: int) -> list[bytes]:
         return [r.token_ids.tobytes() for r in sample([request(sample=i, seed=seed) for i in range(8)])]

@@ -73,15 +73,15 @@ def flush(past: Past) -> KVCache:
 def write_prompt(cache: KVCache, new: NewKV, rows: Array) -> KVCache:
     """Writes whole prompts from position 0: new [layers, B, L, K, d] into cache rows int32 [B].
 
+    The rest of a row is cleared: its last tenant's NaN, weighted with 0, would still be a NaN.
     A row index past the cache is dropped: that is how unused lanes of a prefill are marked.
     """
-    length = new.k.shape[2]
+    rest = cache.v.shape[3] - new.k.shape[2]
     k = jnp.transpose(new.k, (0, 1, 3, 4, 2)).astype(cache.k.dtype)
     v = jnp.transpose(new.v, (0, 1, 3, 2, 4)).astype(cache.v.dtype)
-    return KVCache(
-        cache.k.at[:, rows, :, :, :length].set(k, mode="drop"),
-        cache.v.at[:, rows, :, :length].set(v, mode="drop"),
-    )
+    k = jnp.pad(k, ((0, 0),) * 4 + ((0, rest),))
+    v = jnp.pad(v, ((0, 0),) * 3 + ((0, rest), (0, 0)))
+    return KVCache(cache.k.at[:, rows].set(k, mode="drop"), cache.v.at[:, rows].set(v, mode="drop"))
 
 
 def rotary(x: Array, positions: Array, theta: float) -> Array:
