@@ -10,8 +10,11 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeVar
 
 from leaderboard.metrics import pairing
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +114,8 @@ def paired_log_ratio(times_a: Mapping[int, float], times_b: Mapping[int, float])
 
 
 def noninferiority(
-    a_scores: Mapping[Hashable, Sequence[float]],
-    b_scores: Mapping[Hashable, Sequence[float]],
+    a_scores: Mapping[K, Sequence[float]],
+    b_scores: Mapping[K, Sequence[float]],
     margin: float,
     *,
     alpha: float = 0.05,
