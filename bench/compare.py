@@ -1,358 +1,235 @@
-"""Two arms of a run against each other: first that they did the same work, then who was faster and better.
-
-Every figure is recomputed from the recorded lines; what run.json holds under `results` isn't read.
-"""
+"""`bench compare`: two arms of one run, recomputed from the raw lines. Unequal work is refused by name."""
 
 from __future__ import annotations
 
-import itertools
-import textwrap
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from bench.errors import BenchError, UsageError
-from bench.stats import Noninferiority, Ratio, Verdict, family, noninferiority, paired_log_ratio
+from bench.errors import RejectedError, UsageError
+from bench.stats import Parity, parity
+from bench.table import mean_of
 from leaderboard import metrics
-from leaderboard.metrics import learning, pairing
+from leaderboard.metrics.pairing import speedup
 from leaderboard.records import ArmView, RunRecord
-from leaderboard.schema import EvalLine, RolloutLine, RunHeader
 
-PRODUCT = "A1"
 MARGIN = 0.02
-"""Accuracy that may be lost before it counts; under about 85 equal items the test can't tell, whatever they say."""
-WIDTH = 100
-
-
-class Incomparable(BenchError):
-    """Two arms whose comparison would mean nothing."""
-
-    exit_code = 3
-
-
-class Unfinished(Incomparable):
-    """A run that did not end with success."""
-
-
-class UnequalWork(Incomparable):
-    """Arms that did not do the same work."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """What one arm did, by seed; accuracy is {tenant: {seed: {before, after}}}."""
-
-    arm: str
-    t_work: dict[int, float]
-    util_busy: dict[int, float]
-    util_useful: dict[int, float]
-    accuracy: dict[str, dict[int, dict[str, float | None]]]
+"""Accuracy the product may lose and still count as equal: 2 points, set before any result was seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two arms that did equal work."""
+    """The verdict on one pair of arms."""
 
-    run_id: str
-    baseline: Side
-    product: Side
-    seeds: tuple[int, ...]
-    speedup: Ratio
+    baseline: str
+    product: str
+    seeds: int
+    speedup: float
+    low: float | None
+    high: float | None
+    time_reduction: float
+    utilization: dict[str, dict[str, float | None]]
+    """By arm: busy, useful."""
+    time_s: dict[str, float | None]
+    accuracy: dict[str, dict[str, float | None]]
+    """By tenant: both arms' accuracy after training."""
+    parity: Parity
     margin: float
-    parity: dict[str, Noninferiority]
-    """By tenant; empty where nothing was evaluated after training."""
-    parity_all: Noninferiority | None
-    latency: str
-    """What was simulated, '' where nothing was."""
+    simulated_latency: str | None
     device_class: str
-    limit_applied: bool
-
-    @property
-    def parity_verdict(self) -> str:
-        """'pass' if every tenant and all together pass, 'fail' if any fails, else 'underpowered'."""
-        if self.parity_all is None:
-            return "not evaluated"
-        verdicts = {result.verdict for result in (*self.parity.values(), self.parity_all)}
-        if Verdict.FAIL in verdicts:
-            return Verdict.FAIL.value
-        return (Verdict.PASS if verdicts == {Verdict.PASS} else Verdict.UNDERPOWERED).value
+    limited: bool
 
     @property
     def verdict(self) -> str:
-        """One sentence: the speed-up, its interval, accuracy parity, and what was simulated."""
-        a, b = self.baseline.arm, self.product.arm
-        ratio = f"{self.speedup.mean:.2f}" if self.speedup.mean is not None else "unknown"
-        if self.speedup.low is None or self.speedup.high is None:
-            time = f"{b} did the work of {a} with a speed-up of {ratio} (one seed: no interval)"
+        """One sentence; claims a speed-up only where interval and parity allow it."""
+        pair = f"{self.product} against {self.baseline}"
+        times = f"{self.speedup:.2f}× ({100 * self.time_reduction:+.0f} % time saved)"
+        if self.low is None or self.high is None:
+            claim = f"{pair}: {times} on one seed, so without an interval: an observation, not a claim"
+        elif self.low <= 1.0 <= self.high:
+            interval = f"95 % interval {self.low:.2f} to {self.high:.2f}"
+            claim = f"{pair}: no detectable difference in time ({times}, {interval})"
         else:
-            interval = f"95 % interval {self.speedup.low:.2f} to {self.speedup.high:.2f}"
-            over = f"paired t over {self.speedup.n} seeds"
-            if self.speedup.detectable:
-                time = f"{b} did the work of {a} with a speed-up of {ratio} ({interval}, {over})"
-            else:
-                time = (
-                    f"no detectable difference in time of {b} to {a}: speed-up {ratio} ({interval}, {over})"
-                )
-        under = f"; latency SIMULATED ({self.latency})" if self.latency else ""
-        return f"{time}; accuracy parity within {self.margin:g}: {self.parity_verdict}{under}."
+            claim = (
+                f"{pair}: {times}, 95 % interval {self.low:.2f} to {self.high:.2f}, {self.seeds} paired seeds"
+            )
+        p = self.parity
+        return (
+            f"{claim}. Accuracy parity: {p.verdict} (difference {100 * p.difference:+.1f} points, one-sided 95 % "
+            f"bound {100 * p.low:+.1f}, margin -{100 * self.margin:.0f}, n = {p.n} {p.unit})."
+        )
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns plain JSON values."""
+        """Plain JSON; `parity` is the verdict's word, details beside it."""
+        value = asdict(self)
         return {
-            **asdict(self),
-            "seeds": list(self.seeds),
-            "detectable": self.speedup.detectable,
-            "parity_verdict": self.parity_verdict,
+            **value,
+            "parity": self.parity.verdict,
+            "parity_details": value["parity"],
             "verdict": self.verdict,
         }
 
     def text(self) -> str:
-        """Returns the comparison as plain text, no line wider than a hundred columns."""
-        lines = [self.verdict, f"Equal work: yes, {len(self.seeds)} seed(s) of run {self.run_id}."]
-        for side in (self.baseline, self.product):
+        """The verdict and the figures behind it."""
+        lines = [self.verdict, ""]
+        for arm in (self.baseline, self.product):
+            use = self.utilization[arm]
             lines.append(
-                f"{side.arm}: T_work {_mean(side.t_work):.2f} s, busy {_mean(side.util_busy):.3f}, "
-                f"useful {_mean(side.util_useful):.3f}"
+                f"{arm}: time {self.time_s[arm]:.1f} s, utilization busy {use['busy']:.2f}, useful {use['useful']:.2f}"
             )
-        pooled = {"all": self.parity_all} if self.parity_all else {}
-        for name, result in (self.parity | pooled).items():
-            few = " (items of one seed; other seeds may differ)" if len(self.seeds) == 1 else ""
-            lines.append(
-                f"accuracy, {name}: {self.product.arm} - {self.baseline.arm} = {result.difference:+.4f}, "
-                f"95 % bound {result.bound:+.4f} over {result.items} distinct items: {result.verdict.value}{few}"
+        for tenant, by_arm in self.accuracy.items():
+            shown = ", ".join(
+                f"{arm} {'–' if v is None else f'{100 * v:.1f} %'}" for arm, v in by_arm.items()
             )
-        if self.limit_applied:
-            lines.append("LIMITED run: a limit cut the work short; the figures count for nothing but a try")
+            lines.append(f"accuracy {tenant}: {shown}")
+        if self.simulated_latency:
+            lines.append(f"latency: SIMULATED ({self.simulated_latency})")
         if self.device_class == "cpu-sim":
             lines.append("device class cpu-sim: ratios do not transfer to accelerators")
-        return "\n".join(textwrap.fill(_plain(line), WIDTH, subsequent_indent="  ") for line in lines) + "\n"
+        if self.limited:
+            lines.append("LIMITED run (--limit): not comparable with full ones")
+        return "\n".join(lines)
 
 
 def compare(
-    path: str | Path, baseline: str | None = None, product: str | None = None, margin: float = MARGIN
+    path: Path, *, baseline: str | None = None, product: str | None = None, margin: float = MARGIN
 ) -> Comparison:
     """Compares two arms of a run directory.
 
-    Args:
-      path: run directory.
-      baseline: arm to compare with; S1, or the first arm.
-      product: arm to judge; A1, or the last arm.
-      margin: loss of accuracy that would matter, above 0.
-    Raises:
-      UsageError: no such arm, or only one.
-      Unfinished: the run, or a part of it, did not end with success.
-      UnequalWork: names the first difference.
-      RecordError: the record can't be read.
+    Raises RejectedError when the run did not end well or the arms did unequal work, naming the difference;
+    UsageError when the run lacks an arm.
     """
-    if not 0.0 < margin < 1.0:
-        raise UsageError(f"margin = {margin}: give a share between 0 and 1, for instance {MARGIN}")
+    if not (path / "run.json").is_file():
+        raise UsageError(f"{path} holds no run.json.", "`bench run --out DIR` writes a run directory")
     record = RunRecord.open(path)
     header = record.header
-    a, b = _choose([arm.arm for arm in header.arms], baseline, product)
-    _require_success(record, (a, b))
-    views_a, views_b = ({view.seed: view for view in record.views if view.arm == arm} for arm in (a, b))
-    _require_equal(f"seeds of {a} and {b}", Counter(list(views_a)), Counter(list(views_b)), a, b)
-    for seed in views_a:
-        require_equal_work(header, views_a[seed], views_b[seed])
-
-    sides = [_side(arm, views) for arm, views in ((a, views_a), (b, views_b))]
-    parity, pooled = _parity(views_a, views_b, margin)
-    latency = header.latency
-    return Comparison(
-        run_id=header.run_id,
-        baseline=sides[0],
-        product=sides[1],
-        seeds=tuple(sorted(views_a)),
-        speedup=paired_log_ratio(sides[0].t_work, sides[1].t_work),
-        margin=margin,
-        parity=parity,
-        parity_all=pooled,
-        latency=f"{latency.profile}: {latency.description.removeprefix('simulated: ')}"
-        if latency.simulated
-        else "",
-        device_class=header.device_class,
-        limit_applied=header.limit_applied,
-    )
-
-
-def require_equal_work(header: RunHeader, a: ArmView, b: ArmView) -> None:
-    """Raises UnequalWork, naming the first difference, unless both arms of a seed did the same work."""
-    at = f"seed {a.seed}: "
-    updates_a, updates_b = (Counter(update.tenant for update in view.updates) for view in (a, b))
-    _require_equal(at + "updates of tenant", updates_a, updates_b, a.arm, b.arm)
-    if not updates_a:
-        raise UnequalWork(f"{at}{a.arm} and {b.arm} made no update; there is nothing to compare")
-    _require_equal(
-        at + "consumed groups (tenant, item, size)", _groups(a.rollouts), _groups(b.rollouts), a.arm, b.arm
-    )
-    _require_equal(
-        at + "learning rate (tenant, update, rate)", Counter(_rates(a)), Counter(_rates(b)), a.arm, b.arm
-    )
-    _require_learning(header, a)
-    _require_equal(
-        at + "evaluated items (tenant, evaluation, item)",
-        _evaluated(a.evals),
-        _evaluated(b.evals),
-        a.arm,
-        b.arm,
-    )
-    _require_cap(header, "train", a, b)
-    _require_cap(header, "eval", a, b)
-    devices_a, devices_b = (Counter({span.device for span in view.spans}) for view in (a, b))
-    _require_equal(at + "devices", devices_a, devices_b, a.arm, b.arm)
-    starts = {
-        run.arm: Counter((tenant, own.initial_sha256[:12]) for tenant, own in run.adapters.items())
-        for run in header.runs
-        if run.seed == a.seed
-    }
-    _require_equal(
-        at + "adapter at the start", starts.get(a.arm, Counter()), starts.get(b.arm, Counter()), a.arm, b.arm
-    )
-
-
-def _choose(arms: Sequence[str], baseline: str | None, product: str | None) -> tuple[str, str]:
-    for name in (baseline, product):
-        if name is not None and name not in arms:
-            raise UsageError(f"arm {name!r} is not in this run; it has {', '.join(arms)}")
-    if baseline is None:
-        rest = [arm for arm in arms if arm != product]
-        baseline = pairing.BASELINE if pairing.BASELINE in rest else next(iter(rest), None)
-    if product is None:
-        rest = [arm for arm in arms if arm != baseline]
-        product = PRODUCT if PRODUCT in rest else next(reversed(rest), None)
-    if baseline is None or product is None or baseline == product:
-        raise UsageError(f"a comparison needs two arms; chosen from {', '.join(arms)}: {baseline}, {product}")
-    return baseline, product
-
-
-def _require_success(record: RunRecord, arms: tuple[str, str]) -> None:
-    header = record.header
     if header.status != "success":
-        raise Unfinished(
-            f"run {header.run_id} ended with {header.status!r}: {header.status_reason or 'no reason recorded'}"
+        raise RejectedError(f"run {header.run_id} ended with status {header.status}: {header.status_reason}")
+    arms = [a.arm for a in header.arms]
+    base = baseline or ("S1" if "S1" in arms else arms[0])
+    new = product or ("A1" if "A1" in arms and base != "A1" else next((a for a in arms if a != base), base))
+    for name in (base, new):
+        if name not in arms:
+            raise UsageError(f"arm {name!r} is not in this run; it has {', '.join(arms)}")
+    if base == new:
+        raise UsageError(f"the run has one arm, {base}: nothing to compare", "run it with --arms S1,A1")
+    views = {(v.arm, v.seed): v for v in record.views}
+    for name, seed in ((name, s) for s in header.seeds for name in (base, new)):
+        view = views.get((name, seed))
+        if view is None or not view.updates or not view.evals:
+            raise RejectedError(
+                f"{name}, seed {seed}: lines of its events, updates or evals are missing",
+                f"'bench verify {path}' says what else is wrong",
+            )
+    pairs = [(views[base, s], views[new, s]) for s in header.seeds]
+    for a, b in pairs:
+        check_equal_work(a, b, header.config.get("learning_rate"))
+    figures = {
+        name: [metrics.compute(v) for v in (views[name, s] for s in header.seeds)] for name in (base, new)
+    }
+    times = {
+        name: dict(zip(header.seeds, (f["t_work"] for f in fs), strict=True)) for name, fs in figures.items()
+    }
+    ratio = speedup(times[base], times[new])
+    tenants = list(figures[base][0]["accuracy"])
+
+    def after(name: str, tenant: str) -> float | None:
+        return mean_of(
+            f["accuracy"][tenant]["after"]["accuracy"] for f in figures[name] if tenant in f["accuracy"]
         )
-    for run in header.runs:
-        if run.arm in arms and run.status != "success":
-            reason = run.reason or "no reason recorded"
-            raise Unfinished(f"{run.arm}, seed {run.seed} ended with {run.status!r}: {reason}")
-    for view in record.views:
-        ends = [event.value.get("status") for event in view.events if event.key == "run_stop"]
-        if view.arm in arms and ends != ["success"]:
-            raise Unfinished(f"{view.arm}, seed {view.seed}: its events end with {ends or 'no run_stop'}")
-    for arm, seed in itertools.product(arms, header.seeds):
-        if not any((view.arm, view.seed) == (arm, seed) for view in record.views):
-            raise Unfinished(f"{arm}, seed {seed} never started")
 
-
-def _require_equal(what: str, a: Counter[Any], b: Counter[Any], arm_a: str, arm_b: str) -> None:
-    different = sorted((key for key in a.keys() | b.keys() if a[key] != b[key]), key=str)
-    if different:
-        key = different[0]
-        more = f"; {len(different) - 1} more differ" if len(different) > 1 else ""
-        raise UnequalWork(f"{what} {key!r}: {a[key]} in {arm_a}, {b[key]} in {arm_b}{more}")
-
-
-def _groups(rollouts: Iterable[RolloutLine]) -> Counter[tuple[str, str, int]]:
-    consumed = (r for r in rollouts if r.fate == "consumed")
-    sizes = Counter((r.tenant, r.ordinal, r.item_uid) for r in consumed)
-    return Counter((tenant, item, size) for (tenant, _, item), size in sizes.items())
-
-
-def _rates(view: ArmView) -> list[tuple[str, int, float | None]]:
-    return [(update.tenant, update.version_after, update.learning_rate) for update in view.updates]
-
-
-def _require_learning(header: RunHeader, view: ArmView) -> None:
-    """A run whose optimizer stood still is fast and teaches nothing; warm-up may start at 0."""
-    configured = header.config.get("learning_rate") or 0.0
-    warmup = header.config.get("warmup_updates") or 0
-    for tenant, version, rate in _rates(view):
-        if configured > 0.0 and version > warmup and not rate:
-            raise UnequalWork(
-                f"seed {view.seed}: {view.arm} made update {version} of tenant {tenant!r} with learning rate "
-                f"{rate}, configured is {configured}"
-            )
-
-
-def _evaluated(evals: Iterable[EvalLine]) -> Counter[tuple[str, int, tuple[Hashable, ...]]]:
-    return Counter((line.tenant, line.eval_id, _item(line)) for line in evals)
-
-
-def _item(line: EvalLine) -> tuple[str, str, int, int, str]:
-    return line.env_id, line.split, line.env_seed, line.item_index, line.item_uid
-
-
-def _require_cap(header: RunHeader, kind: Literal["train", "eval"], *views: ArmView) -> None:
-    """The caps are one setting for all arms; what counts is that both kept to it."""
-    cap = header.sampling.get(kind, {}).get("max_new_tokens")
-    if not isinstance(cap, int):
-        return
-    for view in views:
-        lines: Sequence[RolloutLine | EvalLine] = view.rollouts if kind == "train" else view.evals
-        sampled = (len(turn.token_ids) for line in lines for turn in line.turns if turn.role == "policy")
-        longest = max(sampled, default=0)
-        if longest > cap:
-            raise UnequalWork(
-                f"seed {view.seed}: {view.arm} sampled a turn of {longest} tokens ({kind}), the cap is {cap}"
-            )
-
-
-def _side(arm: str, views: Mapping[int, ArmView]) -> Side:
-    figures = {seed: metrics.compute(view) for seed, view in sorted(views.items())}
-    accuracy: dict[str, dict[int, dict[str, float | None]]] = {}
-    for seed, own in figures.items():
-        for tenant, found in own["accuracy"].items():
-            accuracy.setdefault(tenant, {})[seed] = {
-                when: found[when]["accuracy"] if found[when] else None for when in ("before", "after")
+    return Comparison(
+        baseline=base,
+        product=new,
+        seeds=len(header.seeds),
+        speedup=ratio["speedup"],
+        low=ratio["low"],
+        high=ratio["high"],
+        time_reduction=ratio["time_reduction"],
+        utilization={
+            name: {
+                "busy": mean_of(f["util_busy"] for f in fs),
+                "useful": mean_of(f["util_useful"] for f in fs),
             }
-    return Side(
-        arm=arm,
-        t_work={seed: own["t_work"] for seed, own in figures.items()},
-        util_busy={seed: own["util_busy"] for seed, own in figures.items()},
-        util_useful={seed: own["util_useful"] for seed, own in figures.items()},
-        accuracy=accuracy,
+            for name, fs in figures.items()
+        },
+        time_s={name: mean_of(by_seed.values()) for name, by_seed in times.items()},
+        accuracy={t: {name: after(name, t) for name in (base, new)} for t in tenants},
+        parity=parity({b.seed: item_differences(a, b) for a, b in pairs}, margin),
+        margin=margin,
+        simulated_latency=header.latency.profile if header.latency.simulated else None,
+        device_class=header.device_class,
+        limited=header.limit_applied,
     )
 
 
-def _parity(
-    a: Mapping[int, ArmView], b: Mapping[int, ArmView], margin: float
-) -> tuple[dict[str, Noninferiority], Noninferiority | None]:
-    scores_a, scores_b = _final_scores(a), _final_scores(b)
-    if not scores_a:
-        return {}, None
-    by_tenant: dict[str, Noninferiority] = {}
-    for tenant in sorted({tenant for _, tenant in scores_a}):
-        own = [key for key in scores_a if key[1] == tenant]
-        by_tenant[tenant] = noninferiority(
-            {key: scores_a[key] for key in own}, {key: scores_b[key] for key in own}, margin
+def last_scores(view: ArmView) -> dict[tuple[str, str, int], float]:
+    """Reward by (tenant, environment, item) at each tenant's last evaluation; an error counts as wrong."""
+    last = {}
+    for line in view.evals:
+        last[line.tenant] = max(last.get(line.tenant, 0), line.eval_id)
+    return {
+        (line.tenant, line.env_id, line.item_index): line.reward
+        for line in view.evals
+        if line.eval_id == last[line.tenant]
+    }
+
+
+def item_differences(a: ArmView, b: ArmView) -> list[float]:
+    """Product minus baseline, item by item."""
+    first, second = last_scores(a), last_scores(b)
+    return [second[key] - first[key] for key in sorted(first.keys() & second.keys())]
+
+
+def check_equal_work(a: ArmView, b: ArmView, learning_rate: float | None) -> None:
+    """Raises RejectedError naming the first thing in which two arms differ beside the timetable."""
+    for what, of in EQUAL.items():
+        first, second = of(a), of(b)
+        if first != second:
+            raise RejectedError(
+                f"unequal work, seed {a.seed}: {what} differ between {a.arm} and {b.arm}: {_difference(first, second)}"
+            )
+    steps = [u for v in (a, b) for u in v.updates if u.skipped is None]
+    if learning_rate and any(not u.learning_rate for u in steps):
+        raise RejectedError(f"unequal work, seed {a.seed}: an update was taken with learning rate 0")
+
+
+def _consumed(view: ArmView) -> Counter[Any]:
+    return Counter(
+        (r.tenant, r.ordinal, r.item_uid) for r in view.rollouts if r.fate in ("consumed", "errored")
+    )
+
+
+def _rates(view: ArmView) -> dict[str, list[float]]:
+    """Step sizes by tenant. A tenant without signal takes no step; what it would have used says nothing."""
+    rates: dict[str, set[float]] = defaultdict(set)
+    for u in view.updates:
+        if u.skipped is None and u.learning_rate is not None:
+            rates[u.tenant].add(u.learning_rate)
+    return {tenant: sorted(found) for tenant, found in sorted(rates.items())}
+
+
+EQUAL: dict[str, Callable[[ArmView], Any]] = {
+    "updates per tenant": lambda v: Counter(u.tenant for u in v.updates),
+    "consumed items": _consumed,
+    "learning rates": _rates,
+    "evaluated items": lambda v: Counter((e.tenant, e.eval_id, e.item_uid) for e in v.evals),
+    "devices": lambda v: {s.device for s in v.spans},
+}
+"""What must be the same in two arms; read from the lines, not from flags."""
+
+
+def _difference(first: Any, second: Any) -> str:
+    if isinstance(first, Counter):
+        more, less = first - second, second - first
+        return (
+            f"{sum(more.values())} only in the first, {sum(less.values())} only in the second, e.g. "
+            + str(next(_some(more, less), ""))
         )
-    return family(by_tenant), noninferiority(scores_a, scores_b, margin)
+    return f"{first} and {second}"
 
 
-def _final_scores(views: Mapping[int, ArmView]) -> dict[tuple[int, str], list[float]]:
-    """Scores of the last evaluation after training by (seed, tenant), in the order of the items.
-
-    An item drawn twice is one item: its answers aren't independent, so they count once, by their mean.
-    """
-    scores: dict[tuple[int, str], list[float]] = {}
-    for seed, view in sorted(views.items()):
-        for tenant in view.tenants:
-            own = [line for line in view.evals if line.tenant == tenant and line.eval_id > 0]
-            last = max((line.eval_id for line in own), default=0)
-            items: dict[tuple[str, str], list[EvalLine]] = {}
-            for line in own:
-                if line.eval_id == last:
-                    items.setdefault((line.env_id, line.item_uid), []).append(line)
-            if items:
-                scores[seed, tenant] = [learning.score(items[key])["accuracy"] for key in sorted(items)]
-    return scores
-
-
-def _mean(by_seed: Mapping[int, float]) -> float:
-    return sum(by_seed.values()) / len(by_seed)
-
-
-def _plain(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text)
+def _some(*counters: Iterable[Any]) -> Any:
+    return (key for counter in counters for key in counter)

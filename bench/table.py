@@ -1,200 +1,146 @@
-"""The table at the end of a run: what was measured, in a hundred columns, and what it doesn't say."""
+"""The end table of a run, as text and as JSON. Every figure comes from `leaderboard.metrics`."""
 
 from __future__ import annotations
 
 import statistics
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from leaderboard import metrics
 from leaderboard.records import RunRecord
 
-WIDTH = 100
-ABOUT_ZERO = 0.02
-"""Below this accuracy a task taught nothing that the table could show: it is under two items in a hundred."""
-_ROLES = ("train", "decode", "prefill")
-_NONE = "–"
+NEAR_ZERO = 0.02
+
+
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """The mean of what is there; None where nothing is."""
+    found = [v for v in values if v is not None]
+    return statistics.fmean(found) if found else None
 
 
 def as_dict(record: RunRecord) -> dict[str, Any]:
-    """Returns the table's figures: means over the seeds of each arm, computed from the recorded lines."""
+    """{labels, arms: [{arm, seeds, t_work_s, speedup, …, accuracy: {tenant: {before, after}}}]}."""
+    results = metrics.results(record)
+    pairs = results["comparison"]["arms"]
+    arms = []
+    for arm in dict.fromkeys(run["arm"] for run in results["runs"]):
+        figures = [run["metrics"] for run in results["runs"] if run["arm"] == arm]
+
+        def over(
+            pick: Callable[[dict[str, Any]], float | None], figures: list[Any] = figures
+        ) -> float | None:
+            return mean_of(pick(f) for f in figures)
+
+        accuracy = {
+            tenant: {
+                when: over(lambda f, t=tenant, w=when: _at(f["accuracy"].get(t), w))
+                for when in ("before", "after")
+            }
+            for tenant in dict.fromkeys(t for f in figures for t in f["accuracy"])
+        }
+        pair = pairs.get(arm)
+        arms.append(
+            {
+                "arm": arm,
+                "seeds": len(figures),
+                "t_work_s": over(lambda f: f["t_work"]),
+                "speedup": None if pair is None else pair["speedup"],
+                "speedup_low": None if pair is None else pair["low"],
+                "speedup_high": None if pair is None else pair["high"],
+                "util_busy": over(lambda f: f["util_busy"]),
+                "util_useful": over(lambda f: f["util_useful"]),
+                "staleness_mean": over(lambda f: f["staleness"]["mean"]),
+                "staleness_max": max((f["staleness"]["max"] or 0 for f in figures), default=0),
+                "padding_train": over(lambda f: f["padding_waste"].get("train")),
+                "padding_decode": over(lambda f: f["padding_waste"].get("decode")),
+                "padding_prefill": over(lambda f: f["padding_waste"].get("prefill")),
+                "recompiles": sum(f["recompiles"] for f in figures),
+                "accuracy": accuracy,
+            }
+        )
+    return {"labels": labels(record, arms), "baseline": results["comparison"]["baseline"], "arms": arms}
+
+
+def _at(accuracy: dict[str, Any] | None, when: str) -> float | None:
+    point = None if accuracy is None else accuracy.get(when)
+    return None if point is None else point["accuracy"]
+
+
+def labels(record: RunRecord, arms: list[dict[str, Any]]) -> list[str]:
+    """What has to stand beside the figures, always."""
     header = record.header
-    found = metrics.results(record)
-    comparison = found["comparison"]
-    by_arm: dict[str, list[dict[str, Any]]] = {}
-    for run in found["runs"]:
-        by_arm.setdefault(run["arm"], []).append(run["metrics"])
-    arms = {arm: _arm(figures) | _speedup(arm, comparison) for arm, figures in by_arm.items()}
-    return {
-        "run_id": header.run_id,
-        "status": header.status,
-        "status_reason": header.status_reason,
-        "model": header.model.name,
-        "device_class": header.device_class,
-        "devices": len(header.devices),
-        "latency": header.latency.model_dump(),
-        "limit_applied": header.limit_applied,
-        "baseline": comparison["baseline"],
-        "arms": arms,
-        "scored_about_zero": _scored_about_zero(arms),
-        "unfinished": [
-            {"arm": run.arm, "seed": run.seed, "status": run.status, "reason": run.reason}
-            for run in header.runs
-            if run.status != "success"
-        ],
+    found = []
+    if header.latency.simulated:
+        found.append(f"latency: SIMULATED ({header.latency.profile}; {header.latency.description})")
+    if header.device_class == "cpu-sim":
+        found.append("device class cpu-sim: ratios do not transfer to accelerators")
+    if header.limit_applied:
+        found.append("LIMITED run (--limit): not comparable with full ones")
+    if header.status != "success":
+        found.append(f"status {header.status}: {header.status_reason}")
+    if len(header.seeds) == 1 and len(header.arms) > 1:
+        found.append("one seed: no interval")
+    zero = {
+        tenant
+        for arm in arms
+        for tenant, score in arm["accuracy"].items()
+        if score["after"] is not None and score["after"] <= NEAR_ZERO and (score["before"] or 0) <= NEAR_ZERO
     }
+    if zero:
+        found.append(
+            f"accuracy about 0 for {', '.join(sorted(zero))}: the {header.model.name} model cannot do it"
+        )
+    return found + list(header.warnings)
 
 
 def render(record: RunRecord) -> str:
-    """Returns the table as plain text, no line wider than a hundred columns."""
-    table = as_dict(record)
-    tasks = {tenant.tenant: ", ".join(tenant.env_ids) for tenant in record.header.tenants}
-    blocks = [_head(table), _figures(table["arms"]), _accuracies(table["arms"]), _notes(table, tasks)]
-    return "\n\n".join(block for block in blocks if block) + "\n"
-
-
-def _arm(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    oldest = [f["staleness"]["max"] for f in figures if f["staleness"]["max"] is not None]
-    tenants = sorted({tenant for f in figures for tenant in f["accuracy"]})
-    return {
-        "seeds": len(figures),
-        "t_work": _mean(f["t_work"] for f in figures),
-        "util_busy": _mean(f["util_busy"] for f in figures),
-        "util_useful": _mean(f["util_useful"] for f in figures),
-        "accuracy": {
-            tenant: {when: _mean(_accuracy(f, tenant, when) for f in figures) for when in ("before", "after")}
-            for tenant in tenants
-        },
-        "staleness": {
-            "mean": _mean(f["staleness"]["mean"] for f in figures),
-            "max": max(oldest, default=None),
-        },
-        "padding": {role: _mean(f["padding_waste"].get(role) for f in figures) for role in _ROLES},
-        "recompiles": _mean(f["recompiles"] for f in figures),
-    }
-
-
-def _speedup(arm: str, comparison: Mapping[str, Any]) -> dict[str, Any]:
-    """The baseline's is 1 by definition; an arm that didn't finish has none."""
-    if arm == comparison["baseline"]:
-        return {"speedup": {"speedup": 1.0, "low": None, "high": None}}
-    own = comparison["arms"].get(arm, {})
-    return {"speedup": {key: own.get(key) for key in ("speedup", "low", "high")}}
-
-
-def _accuracy(figures: Mapping[str, Any], tenant: str, when: str) -> float | None:
-    evaluation = figures["accuracy"].get(tenant, {}).get(when)
-    return evaluation["accuracy"] if evaluation else None
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
-
-
-def _scored_about_zero(arms: Mapping[str, Any]) -> list[str]:
-    best: dict[str, float] = {}
-    for arm in arms.values():
-        for tenant, scores in arm["accuracy"].items():
-            for score in scores.values():
-                if score is not None:
-                    best[tenant] = max(best.get(tenant, 0.0), score)
-    return [tenant for tenant, score in best.items() if score < ABOUT_ZERO]
-
-
-def _head(table: Mapping[str, Any]) -> str:
-    devices = f"{table['devices']} x {table['device_class']}"
-    line = f"run {table['run_id']}: {table['status']}, model {table['model']}, {devices}"
-    return _wrap(f"{line}; {table['status_reason']}" if table["status_reason"] else line)
-
-
-def _figures(arms: Mapping[str, Any]) -> str:
-    head = ("arm", "seeds", "T_work s", "speed-up", "busy", "useful", "staleness", "padding", "recompiles")
-    under = ("", "", "", "", "", "", "mean/max", "train/dec/pre", "")
-    rows = [head, under]
-    for name, arm in arms.items():
-        padding = "/".join(_number(arm["padding"][role], 2) for role in _ROLES)
+    """Plain text, readable in 100 columns."""
+    value = as_dict(record)
+    header = (
+        "arm",
+        "time s",
+        "speed-up",
+        "util busy",
+        "useful",
+        "staleness mean/max",
+        "padding train/dec/pre",
+        "recompiles",
+    )
+    rows: list[tuple[str, ...]] = [header]
+    for a in value["arms"]:
+        speedup = _number(a["speedup"], "{:.2f}×")
+        if a["arm"] == value["baseline"]:
+            speedup = "1 (base)"
+        elif a["speedup_low"] is not None:
+            speedup += f" [{a['speedup_low']:.2f}, {a['speedup_high']:.2f}]"
         rows.append(
             (
-                _cut(name, 8),
-                str(arm["seeds"]),
-                _number(arm["t_work"], 2),
-                _interval(arm["speedup"]),
-                _number(arm["util_busy"], 3),
-                _number(arm["util_useful"], 3),
-                f"{_number(arm['staleness']['mean'], 2)}/{_number(arm['staleness']['max'], 0)}",
-                padding,
-                f"{arm['recompiles']:g}",
+                a["arm"],
+                _number(a["t_work_s"], "{:.1f}"),
+                speedup,
+                _number(a["util_busy"], "{:.2f}"),
+                _number(a["util_useful"], "{:.2f}"),
+                f"{_number(a['staleness_mean'], '{:.2f}')} / {a['staleness_max']}",
+                " / ".join(_percent(a[f"padding_{p}"]) for p in ("train", "decode", "prefill")),
+                str(a["recompiles"]),
             )
         )
-    return _columns(rows)
-
-
-def _accuracies(arms: Mapping[str, Any]) -> str:
-    tenants = sorted({tenant for arm in arms.values() for tenant in arm["accuracy"]})
-    if not tenants:
-        return ""
-    rows = [("accuracy", *(_cut(name, 8) for name in arms))]
+    tenants = list(dict.fromkeys(t for a in value["arms"] for t in a["accuracy"]))
+    scores = [("accuracy, before → after", *(a["arm"] for a in value["arms"]))]
     for tenant in tenants:
-        scores = [arm["accuracy"].get(tenant, {"before": None, "after": None}) for arm in arms.values()]
-        cells = (f"{_number(s['before'], 3)} → {_number(s['after'], 3)}" for s in scores)
-        rows.append((_cut(tenant, 28), *cells))
-    return _columns(rows)
+        cells = [a["accuracy"].get(tenant, {"before": None, "after": None}) for a in value["arms"]]
+        scores.append((tenant, *(f"{_percent(c['before'])} → {_percent(c['after'])}" for c in cells)))
+    return "\n".join([*_aligned(rows), "", *_aligned(scores), "", *value["labels"]])
 
 
-def _notes(table: Mapping[str, Any], tasks: Mapping[str, str]) -> str:
-    notes: list[str] = []
-    for run in table["unfinished"]:
-        reason = f": {run['reason']}" if run["reason"] else ""
-        notes.append(f"{run['arm']}, seed {run['seed']} ended with {run['status']}{reason}")
-    if table["limit_applied"]:
-        notes.append("LIMITED run: a limit cut the work short; the figures count for nothing but a try")
-    if table["latency"]["simulated"]:
-        said = table["latency"]["description"].removeprefix("simulated: ")
-        notes.append(f"latency: SIMULATED ({table['latency']['profile']}: {said})")
-    if table["device_class"] == "cpu-sim":
-        notes.append("device class cpu-sim: ratios do not transfer to accelerators")
-    for tenant in table["scored_about_zero"]:
-        named = f"{tenant} ({tasks[tenant]})" if tasks.get(tenant, tenant) != tenant else tenant
-        notes.append(f"{named} scored about 0 with model {table['model']}: its accuracy says nothing here")
-    if any(arm["seeds"] < 2 for arm in table["arms"].values()):
-        notes.append("one seed: no interval")
-    return "\n".join(_wrap(note) for note in notes)
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> str:
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    gap = "  " if sum(widths) + 2 * (len(widths) - 1) <= WIDTH else " "
-    lines = (
-        gap.join(
-            [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in rows
-    )
-    return "\n".join(line.rstrip() for line in lines)
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _interval(speedup: Mapping[str, float | None]) -> str:
-    text = _number(speedup["speedup"], 2)
-    if speedup["low"] is None or speedup["high"] is None:
-        return text
-    return f"{text} [{_number(speedup['low'], 2)}, {_number(speedup['high'], 2)}]"
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
 
 
-def _number(value: float | None, digits: int) -> str:
-    return _NONE if value is None else f"{value:.{digits}f}"
-
-
-def _cut(text: str, width: int) -> str:
-    plain = _plain(text)
-    return plain if len(plain) <= width else plain[: width - 1] + "…"
-
-
-def _wrap(text: str) -> str:
-    return textwrap.fill(_plain(text), WIDTH, subsequent_indent="  ")
-
-
-def _plain(text: str) -> str:
-    """Names come from a file that anyone may have written; none of them steers the terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.0f} %"
