@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ class Comparison:
     accuracy: dict[str, dict[str, float | None]]
     """By tenant: both arms' accuracy after training."""
     parity: Parity
+    parity_by_tenant: dict[str, Parity]
+    """What `parity`, over all tenants, may hide: one tenant's loss behind another's gain."""
     margin: float
     simulated_latency: str | None
     device_class: str
@@ -83,7 +85,9 @@ class Comparison:
             shown = ", ".join(
                 f"{arm} {'–' if v is None else f'{100 * v:.1f} %'}" for arm, v in by_arm.items()
             )
-            lines.append(f"accuracy {tenant}: {shown}")
+            own = self.parity_by_tenant.get(tenant)
+            bound = f"; parity {own.verdict}, bound {100 * own.low:+.1f} points" if own else ""
+            lines.append(f"accuracy {tenant}: {shown}{bound}")
         if self.simulated_latency:
             lines.append(f"latency: SIMULATED ({self.simulated_latency})")
         if self.device_class == "cpu-sim":
@@ -126,6 +130,9 @@ def compare(
     pairs = [(views[base, s], views[new, s]) for s in header.seeds]
     for a, b in pairs:
         check_equal_work(a, b, header.config.get("learning_rate"))
+    for view in (view for pair in pairs for view in pair):
+        check_ended_well(view)
+        check_sampling_caps(view, header.sampling)
     figures = {
         name: [metrics.compute(v) for v in (views[name, s] for s in header.seeds)] for name in (base, new)
     }
@@ -158,6 +165,10 @@ def compare(
         time_s={name: mean_of(by_seed.values()) for name, by_seed in times.items()},
         accuracy={t: {name: after(name, t) for name in (base, new)} for t in tenants},
         parity=parity({b.seed: item_differences(a, b) for a, b in pairs}, margin),
+        parity_by_tenant={
+            tenant: parity({b.seed: item_differences(a, b, tenant) for a, b in pairs}, margin)
+            for tenant in tenants
+        },
         margin=margin,
         simulated_latency=header.latency.profile if header.latency.simulated else None,
         device_class=header.device_class,
@@ -177,10 +188,32 @@ def last_scores(view: ArmView) -> dict[tuple[str, str, int], float]:
     }
 
 
-def item_differences(a: ArmView, b: ArmView) -> list[float]:
-    """Product minus baseline, item by item."""
+def item_differences(a: ArmView, b: ArmView, tenant: str | None = None) -> list[float]:
+    """Product minus baseline, item by item; of one tenant where it is named."""
     first, second = last_scores(a), last_scores(b)
-    return [second[key] - first[key] for key in sorted(first.keys() & second.keys())]
+    shared = sorted(first.keys() & second.keys())
+    return [second[key] - first[key] for key in shared if tenant in (None, key[0])]
+
+
+def check_ended_well(view: ArmView) -> None:
+    """Raises RejectedError unless the arm's own events end with success, whatever run.json says."""
+    ends = [str(event.value.get("status")) for event in view.events if event.key == "run_stop"]
+    if ends != ["success"]:
+        found = ", ".join(ends) or "no run_stop"
+        raise RejectedError(f"{view.arm}, seed {view.seed}: its events end with {found}, not success")
+
+
+def check_sampling_caps(view: ArmView, sampling: Mapping[Any, Mapping[str, Any]]) -> None:
+    """Raises RejectedError where an arm sampled a longer turn than the run's one cap allows."""
+    for kind, lines in (("train", view.rollouts), ("eval", view.evals)):
+        cap = sampling.get(kind, {}).get("max_new_tokens")
+        turns = (turn for line in lines for turn in line.turns if turn.role == "policy")
+        longest = max((len(turn.token_ids) for turn in turns), default=0)
+        if isinstance(cap, int) and longest > cap:
+            raise RejectedError(
+                f"unequal work, seed {view.seed}: {view.arm} sampled a turn of {longest} tokens ({kind}), "
+                f"the cap is {cap}"
+            )
 
 
 def check_equal_work(a: ArmView, b: ArmView, learning_rate: float | None) -> None:

@@ -88,6 +88,12 @@ def test_lost_items_are_counted_one_by_one(run_dir: Path) -> None:
 
     change(run_dir, "evals.jsonl", "A1", lose)
     found = compare(run_dir)
+    assert {t: p.verdict for t, p in found.parity_by_tenant.items()} == {
+        "code": "pass",
+        "math": "fail",
+        "search": "pass",
+    }
+    assert (found.parity_by_tenant["math"].difference, found.parity_by_tenant["math"].n) == (-1.0, 4)
     # 4 of 12 items
     assert found.parity.difference == pytest.approx(-4 / 12)
     assert found.parity.verdict == "fail"
@@ -136,6 +142,21 @@ def test_a_run_that_did_not_end_well_is_refused_with_its_reason(run_dir: Path) -
     golden.edit_header(run_dir, lambda header: header.update(status="interrupted", status_reason="by hand"))
     with pytest.raises(RejectedError, match="interrupted: by hand"):
         compare(run_dir)
+
+
+def test_a_header_that_claims_success_for_an_arm_cut_short_is_not_enough(run_dir: Path) -> None:
+    golden.edit_line(run_dir, "events.jsonl", -1, lambda event: event["value"].update(status="error"))
+    with pytest.raises(RejectedError, match="A1, seed 7: its events end with error"):
+        compare(run_dir)
+
+
+@pytest.mark.parametrize("kind", ["train", "eval"])
+def test_a_turn_past_the_sampling_cap_is_refused(run_dir: Path, kind: str) -> None:
+    golden.edit_header(run_dir, lambda header: header["sampling"][kind].update(max_new_tokens=1))
+    with pytest.raises(RejectedError, match=rf"sampled a turn of \d+ tokens \({kind}\), the cap is 1"):
+        compare(run_dir)
+    golden.edit_header(run_dir, lambda header: header["sampling"][kind].update(max_new_tokens=500))
+    compare(run_dir)
 
 
 @pytest.mark.parametrize(
