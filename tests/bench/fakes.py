@@ -125,7 +125,7 @@ class _Play:
             group = []
             for ticket in tickets(tenant, ordinal, version):
                 good = ticket.sample_index % 2 == 0
-                trajectory = play(ticket, good, version, t0, self.script.now)
+                trajectory = play(ticket, good, self.prepared.sizes.turn, version, t0, self.script.now)
                 if self.script.all_errored:
                     trajectory = replace(
                         trajectory, error="scripted fault", stop=StopReason.ERROR, reward=0.0, turns=()
@@ -182,9 +182,8 @@ class _Play:
                 env_seed=env_seed,
                 item_index=item_index,
             )
-            played = play(
-                ticket, eval_id > 0 or k % 2 == 0, version, self.script.now, self.script.now + 50 * MS
-            )
+            good, now = eval_id > 0 or k % 2 == 0, self.script.now
+            played = play(ticket, good, self.prepared.sizes.turn, version, now, now + 50 * MS)
             self.sink.evaluation(
                 EvalRecord(
                     tenant=tenant.tenant_id,
@@ -218,8 +217,8 @@ class _Play:
         return self.script.now
 
 
-def play(ticket: EpisodeTicket, good: bool, version: int, t0: int, t1: int) -> Trajectory:
-    """One episode by the oracle, or by the careless demonstrator."""
+def play(ticket: EpisodeTicket, good: bool, cap: int, version: int, t0: int, t1: int) -> Trajectory:
+    """One episode by the oracle, or by the careless demonstrator, no turn of more than `cap` tokens."""
     env = tasks.make(ticket.env_id)
     observation, info = env.reset(
         seed=ticket.env_seed, options={"split": ticket.split, "index": ticket.item_index}
@@ -228,7 +227,7 @@ def play(ticket: EpisodeTicket, good: bool, version: int, t0: int, t1: int) -> T
     said = spec.oracle(item) if good else spec.careless(item, random.Random(ticket.item_index))
     turns = [_turn("environment", observation, t0, version)]
     reward = 0.0
-    for text in said:
+    for text in (text[:cap] for text in said):
         turns.append(_turn("policy", text, t0, version))
         observation, reward, terminated, truncated, info = env.step(text)
         if observation:

@@ -60,8 +60,8 @@ def test_json_is_one_document_on_stdout(invoke: Invoke) -> None:
 
 def test_the_product_runs_from_one_end_to_the_other(invoke: Invoke, tmp_path: Path) -> None:
     assert invoke(*RUN, "--out", "r", "--seeds", "2")[0] == 0
-    code, out, _ = invoke("compare", "r")
-    assert code == 0 and "A1 against S1" in out
+    code, out, err = invoke("compare", "r")
+    assert code == 0 and "A1 against S1" in out, err
     code, out, _ = invoke("verify", "r")
     assert code == 0 and "verified" in out
     code, out, _ = invoke("submit", "r", "--to", "board", "--name", "Mine", "--author", "Me")
