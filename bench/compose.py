@@ -102,7 +102,7 @@ def tenants_of(prepared: Prepared, seed: int) -> tuple[TenantSpec, ...]:
 def trainer_spec(prepared: Prepared) -> TrainerSpec:
     """Shapes for the sizes of these tasks, the same in every arm."""
     from bench.sizing import round_up
-    from tunix_core.sampler.engine import SamplerSpec
+    from tunix_core.sampler.base import SamplerSpec
     from tunix_core.trainer import TrainerSpec
 
     config, sizes = prepared.config, prepared.sizes

@@ -15,7 +15,7 @@ from tunix_core.types import EpisodeTicket, Fate, SamplingSpec, TenantSpec
 
 if TYPE_CHECKING:
     from bench.compose import Prepared
-    from tunix_core.sampler.engine import SamplerEngine
+    from tunix_core.sampler.base import Sampler
     from tunix_core.tokens import Renderer
     from tunix_core.trainer import Snapshot
 
@@ -47,7 +47,7 @@ def eval_tickets(tenant: TenantSpec, version: int, items: int, split: str = "dev
 def evaluate(
     prepared: Prepared,
     tenants: Sequence[TenantSpec],
-    engine: SamplerEngine,
+    engine: Sampler,
     snapshots: Sequence[Snapshot],
     renderer: Renderer,
     sink: Sink,

@@ -23,7 +23,7 @@ LADDER = [
     {"types", "errors", "environment", "clock"},
     {"advantages", "losses", "kl", "packing", "schedule", "streams", "tenant", "tokens", "evaluation"},
     {"model", "sampler", "learner", "telemetry"},
-    {"actor", "env_pool", "buffer", "rollout"},
+    {"actor", "env_pool", "buffer", "rollout", "selfcheck"},
     {"trainer", "testing"},
 ]
 """A module of tunix_core imports from its own rung and those above it in this list, never from below."""

@@ -9,13 +9,13 @@ from tunix_core.actor import Actor, ActorSpec
 from tunix_core.env_pool import InlineEnvPool
 from tunix_core.environment import EnvFactory
 from tunix_core.errors import StalledError
-from tunix_core.sampler.engine import SamplerEngine
+from tunix_core.sampler.base import Sampler
 from tunix_core.tokens import Renderer
 from tunix_core.types import EpisodeTicket, SamplingSpec, Trajectory
 
 
 def play(
-    engine: SamplerEngine,
+    engine: Sampler,
     tickets: Iterable[EpisodeTicket],
     *,
     env_factory: EnvFactory,

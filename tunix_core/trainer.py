@@ -22,16 +22,19 @@ from tunix_core.clock import clock_ns
 from tunix_core.env_pool import EnvPool, InlineEnvPool, ThreadEnvPool
 from tunix_core.environment import EnvFactory
 from tunix_core.errors import ConfigError, LearnerError, StalledError
-from tunix_core.learner.stage import Learner
+from tunix_core.learner.stage import Learner, PackedUpdate
 from tunix_core.model.load import BaseModel
-from tunix_core.sampler.engine import SamplerEngine, SamplerSpec
+from tunix_core.sampler.base import SamplerFactory, SamplerSpec
+from tunix_core.sampler.engine import SamplerEngine
 from tunix_core.schedule import ScheduleSpec, ScheduleView, admissions, next_update
+from tunix_core.selfcheck import SelfCheck, self_check
 from tunix_core.telemetry import NullObserver, Observer, compile_counter
 from tunix_core.tenant import tickets
 from tunix_core.tokens import Renderer
 from tunix_core.types import (
     AdapterVersion,
     Bucket,
+    EpisodeTicket,
     Event,
     Fate,
     Group,
@@ -40,9 +43,6 @@ from tunix_core.types import (
     Trajectory,
     UpdateReport,
 )
-
-SELF_CHECK_GAP = 1e-3
-"""Mean |sampler - learner| log-probability allowed at version 0, where both hold the same weights (float32)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,10 @@ class TrainerSpec:
     no_progress_s: float = 120.0
     snapshot_every: int = 0
     """Keep each tenant's adapter every so many updates, beside the first and the last; 0 = those two only."""
+    in_flight_updates: bool = True
+    """A new adapter is used from the next token on; off: a running turn ends on the adapter it began with."""
+    self_check: bool = True
+    """Each tenant's first update must be on-policy; off only for samplers whose log-probabilities are made up."""
     device: str = "cpu:0"
 
 
@@ -101,8 +105,13 @@ class Trainer:
         observer: Observer | None = None,
         clock_ns: Callable[[], int] = clock_ns,
         should_stop: Callable[[], bool] = lambda: False,
+        sampler: SamplerFactory = SamplerEngine,
+        on_packed: Callable[[PackedUpdate], None] = lambda packed: None,
     ) -> None:
-        """`params` are the base's weights on the device, shared by every trainer of a process."""
+        """`params` are the base's weights on the device, shared by every trainer of a process.
+
+        `sampler` builds what generates; `on_packed` is told of each update's batches before the step.
+        """
         self.spec = spec = spec or TrainerSpec()
         _check(tenants, spec)
         self.schedule, self.tenants = schedule, tuple(tenants)
@@ -120,8 +129,9 @@ class Trainer:
             clock_ns=self._clock,
             on_span=self._span,
             device=spec.device,
+            on_packed=self._packed,
         )
-        self.sampler = SamplerEngine(
+        self.sampler = sampler(
             spec.sampler,
             base.config,
             params,
@@ -144,13 +154,15 @@ class Trainer:
             self.sampler.submit,
             self._clock,
         )
+        self._on_packed = on_packed
+        self._checks: dict[str, SelfCheck] = {}
         self._snapshots: list[Snapshot] = []
         self._update_id = 0
         self._in_window = False
 
     def warm_up(self) -> None:
         """Compiles every shape the run will use and leaves no trace in its state."""
-        self.learner.warm_up()
+        self.learner.warm_up(score=self.spec.self_check)
         self.sampler.warm_up()
         for name, slot in self.learner.slot_of.items():
             adapter = self.learner.adapter(name)
@@ -220,9 +232,11 @@ class Trainer:
                 self._learn(plan.tenants)
             return True
         if self.sampler.busy:
-            for result in self.sampler.turn():
+            before = self.sampler.tokens_sampled
+            results = self.sampler.turn()
+            for result in results:
                 self._done(self._actor.on_sample(result))
-            return True
+            return bool(replies or admitted or results) or self.sampler.tokens_sampled > before
         return bool(replies or admitted)
 
     def _done(self, trajectory: Trajectory | None) -> None:
@@ -257,13 +271,17 @@ class Trainer:
                 self._snapshot(name)
         # last, so that what the step consumed is on record whatever it shows
         for report in reports:
-            if report.version_before == 0 and report.version_after == 1:
-                self._self_check(report)
+            check = self._checks.pop(report.tenant_id, None)
+            if check is not None and report.version_after == 1 and check.failure is not None:
+                raise LearnerError(
+                    f"self-check at the first update of tenant {report.tenant_id!r}: {check.failure}"
+                )
 
     def _publish(self, name: str) -> int:
         t0 = self._clock()
         adapter = self.learner.adapter(name)
-        self.sampler.publish(adapter, self.learner.slot_of[name])
+        slot, in_flight = self.learner.slot_of[name], self.spec.in_flight_updates
+        self.sampler.publish(adapter, slot, in_flight=in_flight)
         self._buffers[name].published_version = adapter.version
         t1 = self._clock()
         self._span(
@@ -291,14 +309,13 @@ class Trainer:
         value = {"tenant": name, "version": adapter.version, "samples": samples, "sha256": adapter.sha256}
         self._event("snapshot", {**value, "t_ns": snapshot.t_ns})
 
-    def _self_check(self, report: UpdateReport) -> None:
-        """On the first update sampler and learner hold the same weights, so the ratio is 1 up to numerics."""
-        if report.loss_tokens and not report.logprob_gap <= SELF_CHECK_GAP:
-            raise LearnerError(
-                f"self-check at the first update of tenant {report.tenant_id!r}: sampler and learner differ by "
-                f"{report.logprob_gap:.2e} in mean |log-probability|, more than {SELF_CHECK_GAP:g}, on the same "
-                "weights. A mask, a shift, the temperature or the token ids differ between the two sides."
-            )
+    def _packed(self, packed: PackedUpdate) -> None:
+        """Before each step: the first updates are scored for the self-check, then whoever asked is told."""
+        first = [n for n in packed.groups if packed.versions[n] == 0] if self.spec.self_check else []
+        if first:
+            logprobs = self.learner.score(packed.batches)
+            self._checks |= {name: self_check(packed, logprobs, name) for name in first}
+        self._on_packed(packed)
 
     def _stop_tenant(self, name: str, reason: str) -> None:
         """Quarantines one tenant; the others don't notice."""
@@ -336,21 +353,24 @@ class Trainer:
 
     def _wait(self, last_progress_ns: int) -> None:
         left = self.spec.no_progress_s - (self._clock() - last_progress_ns) / 1e9
+        if left > 0 and self.sampler.busy:
+            return
         # short enough that an interrupt is seen soon; an answer ends the wait at once
         if left > 0 and (self._pool.wait(min(left, 0.5)) or self._pool.waiting):
             return
-        waits = [
-            f"{t.tenant_id} group {t.ordinal} sample {t.sample_index} ({t.env_id}, {age:.1f} s)"
-            for t, age in self._pool.waiting[:5]
-        ]
-        raise StalledError(
-            f"no progress for {self.spec.no_progress_s:g} s; waiting for "
-            + (
-                f"{len(self._pool.waiting)} environment calls: {', '.join(waits)}"
-                if waits
-                else "nothing known"
-            )
-        )
+        raise StalledError(f"no progress for {self.spec.no_progress_s:g} s; waiting for {self._waits()}")
+
+    def _waits(self) -> str:
+        """What a run that doesn't move waits for, by owner."""
+        calls, turns = self._pool.waiting, self.sampler.waiting
+        waits = []
+        if calls:
+            named = [f"{_name(t)} ({t.env_id}, {age:.1f} s)" for t, age in calls[:5]]
+            waits.append(f"{len(calls)} environment calls: {', '.join(named)}")
+        if turns:
+            named = [f"{_name(r.ticket)} turn {r.turn_index}" for r in turns[:5]]
+            waits.append(f"{len(turns)} turns of the sampler: {', '.join(named)}")
+        return "; ".join(waits) or "nothing known"
 
     def _make_pool(self, factory: EnvFactory) -> EnvPool:
         if self.spec.runtime == "inline":
@@ -365,6 +385,10 @@ class Trainer:
 
     def _event(self, key: str, value: Mapping[str, Any]) -> None:
         self._observer.event(Event(key=key, t_ns=self._clock(), value=value))
+
+
+def _name(ticket: EpisodeTicket) -> str:
+    return f"{ticket.tenant_id} group {ticket.ordinal} sample {ticket.sample_index}"
 
 
 def _failure(report: UpdateReport, groups: Sequence[Group]) -> str | None:

@@ -15,7 +15,7 @@ from tunix_core import packing
 from tunix_core.advantages import group_advantages, invalid_count
 from tunix_core.errors import LearnerError
 from tunix_core.learner.state import hyper_of, init_state
-from tunix_core.learner.update import accumulate, apply, empty_tally
+from tunix_core.learner.update import accumulate, apply, empty_tally, score_tokens
 from tunix_core.losses import sequence_token_weights
 from tunix_core.model.config import ModelConfig
 from tunix_core.model.lora import factors_sha256, read_slot
@@ -44,6 +44,22 @@ class TenantBatch:
     groups_no_signal: int
     reward_mean_kept: float | None
     invalid_rewards: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedUpdate:
+    """What one learner step is about to consume, told before it steps: for checks and dumps, not to be changed."""
+
+    update_id: int
+    groups: Mapping[str, Sequence[Group]]
+    """Of each tenant in the step."""
+    sequences: tuple[TrainSequence, ...]
+    weights: np.ndarray
+    """Of each sequence's loss tokens, float [n]."""
+    plan: packing.PackPlan
+    batches: Sequence[PackedBatch]
+    versions: Mapping[str, int]
+    """The learner's, of every tenant, before the step."""
 
 
 def flat(trajectory: Trajectory, advantage: float) -> TrainSequence | None:
@@ -133,7 +149,9 @@ class Learner:
         clock_ns: Callable[[], int],
         on_span: Callable[[Span], None],
         device: str = "cpu:0",
+        on_packed: Callable[[PackedUpdate], None] = lambda packed: None,
     ) -> None:
+        """`on_packed` is told of each step's batches while the learner still holds the weights before it."""
         self.config, self.params, self.tenants = config, params, tuple(tenants)
         self.slot_of = {t.tenant_id: i for i, t in enumerate(tenants)}
         self.hyper = hyper_of(tenants)
@@ -143,6 +161,7 @@ class Learner:
         self.losses = tuple(dict.fromkeys(t.loss for t in tenants))
         self._loss_index = np.asarray([self.losses.index(t.loss) for t in tenants], np.int32)
         self._clock_ns, self._on_span, self._device = clock_ns, on_span, device
+        self._on_packed = on_packed
 
     def update(self, update_id: int, due: Mapping[str, Sequence[Group]]) -> list[UpdateReport]:
         """One step for every tenant in `due`; a report each, `skipped` set where no step was taken.
@@ -164,6 +183,17 @@ class Learner:
             self.buckets,
         )
         batches = packing.pack(flat_sequences, weights, self.slot_of, self.versions, plan)
+        self._on_packed(
+            PackedUpdate(
+                update_id=update_id,
+                groups=due,
+                sequences=tuple(flat_sequences),
+                weights=weights,
+                plan=plan,
+                batches=batches,
+                versions=dict(self.versions),
+            )
+        )
         grad_sum, tally = self.state.grad_sum, empty_tally(len(self.tenants))
         for batch in batches:
             grad_sum, tally = accumulate(
@@ -228,6 +258,14 @@ class Learner:
             )
         return reports
 
+    def score(self, batches: Sequence[PackedBatch]) -> list[np.ndarray]:
+        """Log-probabilities float32 [B, L] of the batches' tokens under the adapters of now, one a batch."""
+        adapters, temperature = self.state.adapters, self.hyper.temperature
+        scored = [
+            score_tokens(self.params, *adapters, temperature, batch, config=self.config) for batch in batches
+        ]
+        return [np.asarray(s.logprobs) for s in jax.device_get(scored)]
+
     def adapter(self, tenant_id: str) -> AdapterVersion:
         """The tenant's current factors, on the host, with their hash."""
         factors = read_slot(self.state.adapters.factors, self.slot_of[tenant_id])
@@ -239,8 +277,8 @@ class Learner:
             t_ns=self._clock_ns(),
         )
 
-    def warm_up(self) -> None:
-        """Compiles every bucket and the optimizer step; leaves the state as it was."""
+    def warm_up(self, *, score: bool = False) -> None:
+        """Compiles every bucket and the optimizer step, scoring too if asked; leaves the state as it was."""
         for bucket in self.buckets:
             shape = (bucket.rows, bucket.length)
             whole, real = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
@@ -260,6 +298,8 @@ class Learner:
             )
             self.state = self.state._replace(grad_sum=grad_sum)
             jax.block_until_ready(tally)
+            if score:
+                self.score([batch])
         self.state, _ = apply(self.state, self.hyper, np.zeros(len(self.tenants), bool))
         jax.block_until_ready(jnp.zeros(()))
 

@@ -16,33 +16,8 @@ from tunix_core.model.config import ModelConfig
 from tunix_core.model.decoder import empty_cache
 from tunix_core.model.lora import Adapters, write_slot
 from tunix_core.sampler import kernels
+from tunix_core.sampler.base import SamplerSpec
 from tunix_core.types import AdapterVersion, SampleRequest, SampleResult, SamplingSpec, Span, StopReason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplerSpec:
-    """Fixed shapes of the sampler. prefill_lengths ascend; the last is the longest context it takes."""
-
-    slots: int = 32
-    prefill_lanes: int = 16
-    prefill_lengths: tuple[int, ...] = (32, 96)
-    max_new_tokens: int = 24
-    decode_steps: int = 4
-
-    @property
-    def max_context(self) -> int:
-        """Longest prompt in tokens."""
-        return self.prefill_lengths[-1]
-
-    @property
-    def reread_lengths(self) -> tuple[int, ...]:
-        """Lengths at which a running turn is read again: those of prompts, and a full prompt with a turn."""
-        return (*self.prefill_lengths, self.max_context + self.max_new_tokens)
-
-    @property
-    def cache_length(self) -> int:
-        """Positions per slot: a full prompt, a full turn, and one dispatch beyond."""
-        return self.max_context + self.max_new_tokens + self.decode_steps
 
 
 @dataclass(slots=True)
@@ -82,6 +57,9 @@ class SamplerEngine:
         self._queue: deque[SampleRequest] = deque()
         # slots whose keys and values were computed by an adapter that has been replaced since
         self._outdated: set[int] = set()
+        # by adapter slot: adapters that wait for their tenant's running turns
+        self._held: dict[int, AdapterVersion] = {}
+        self.tokens_sampled = 0
 
     @property
     def busy(self) -> bool:
@@ -89,9 +67,9 @@ class SamplerEngine:
         return bool(self._queue) or any(self._slots)
 
     @property
-    def pending(self) -> int:
-        """Requests queued or in a slot."""
-        return len(self._queue) + sum(s is not None for s in self._slots)
+    def waiting(self) -> list[SampleRequest]:
+        """Requests in a slot, then those queued."""
+        return [s.request for s in self._slots if s is not None] + list(self._queue)
 
     def submit(self, request: SampleRequest) -> None:
         """Queues one turn. Raises SamplerError for a context or limit the compiled shapes cannot hold."""
@@ -107,16 +85,21 @@ class SamplerEngine:
             )
         self._queue.append(request)
 
-    def publish(self, adapter: AdapterVersion, slot: int) -> None:
+    def publish(self, adapter: AdapterVersion, slot: int, *, in_flight: bool = True) -> None:
         """Swaps one tenant's adapter in; tokens sampled from now on carry its version.
 
         What running turns have in the cache is read again before they go on: a log-probability under the new
-        adapter over keys and values of the old one would belong to no policy at all.
+        adapter over keys and values of the old one would belong to no policy at all. With `in_flight` off
+        running turns end on the adapter they began with; the tenant's queued ones wait for the new one.
         """
+        if not in_flight and self._running(slot):
+            self._held[slot] = adapter
+            return
+        self._held.pop(slot, None)
         factors = write_slot(self.adapters.factors, slot, adapter.factors)
         self.adapters = self.adapters._replace(factors=jax.block_until_ready(factors))
         self.versions[slot] = adapter.version
-        self._outdated |= {i for i, s in enumerate(self._slots) if s and s.request.adapter_slot == slot}
+        self._outdated |= set(self._running(slot))
 
     def warm_up(self) -> None:
         """Compiles every prefill length and the decode step on an idle engine; leaves no trace."""
@@ -159,9 +142,10 @@ class SamplerEngine:
         """
         free = [i for i, s in enumerate(self._slots) if s is None]
         # a prefill costs the same for one lane as for all, so a few stragglers wait for the batch to thin out
-        enough = min(len(self._queue), self.spec.prefill_lanes)
+        ready = sum(r.adapter_slot not in self._held for r in self._queue)
+        enough = min(ready, self.spec.prefill_lanes)
         active = self.spec.slots - len(free)
-        if self._queue and free and (len(free) >= enough or not active):
+        if ready and free and (len(free) >= enough or not active):
             return self._prefill(free)
         if self._outdated:
             self._reread()
@@ -175,9 +159,17 @@ class SamplerEngine:
             if s is not None and s.request.ticket.tenant_id == tenant_id:
                 self._free(i)
 
+    def _running(self, adapter_slot: int) -> list[int]:
+        return [i for i, s in enumerate(self._slots) if s and s.request.adapter_slot == adapter_slot]
+
     def _free(self, slot: int) -> None:
+        ended = self._slots[slot]
         self._slots[slot] = None
         self._outdated.discard(slot)
+        if ended is not None and not self._running(ended.request.adapter_slot):
+            held = self._held.get(ended.request.adapter_slot)
+            if held is not None:
+                self.publish(held, ended.request.adapter_slot)
 
     def _prefill(self, free: list[int]) -> list[SampleResult]:
         spec = self.spec
@@ -244,18 +236,19 @@ class SamplerEngine:
     def _next_prompts(self, most: int) -> tuple[int, list[SampleRequest]]:
         """The oldest prompt decides the length; those behind it of the same length come along, in order.
 
-        Shorter ones don't, although they would fit: padding to another length changes the last bits of a
-        log-probability, and a tenant's must not depend on whose prompts are in the queue.
+        Prompts that wait for an adapter are passed over. Shorter ones don't come along, although they would
+        fit: padding to another length changes the last bits of a log-probability, and a tenant's must not
+        depend on whose prompts are in the queue.
         """
 
         def fitting(request: SampleRequest) -> int:
             return next(n for n in self.spec.prefill_lengths if n >= len(request.context_ids))
 
-        length = fitting(self._queue[0])
+        length = fitting(next(r for r in self._queue if r.adapter_slot not in self._held))
         taken: list[SampleRequest] = []
         left: deque[SampleRequest] = deque()
         for request in self._queue:
-            fits = len(taken) < most and fitting(request) == length
+            fits = len(taken) < most and fitting(request) == length and request.adapter_slot not in self._held
             (taken if fits else left).append(request)
         self._queue = left
         return length, taken
@@ -302,6 +295,7 @@ class SamplerEngine:
         return self._finished(t1)
 
     def _append(self, slot: _Slot, token: int, logprob: float) -> None:
+        self.tokens_sampled += 1
         slot.token_ids.append(token)
         slot.behavior_logprobs.append(logprob)
         slot.policy_version.append(self.versions[slot.request.adapter_slot])

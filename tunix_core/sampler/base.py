@@ -1,0 +1,97 @@
+"""What the trainer and evaluation need of a sampler; anything that keeps this may stand in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tunix_core.types import AdapterVersion, SampleRequest, SampleResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplerSpec:
+    """Fixed shapes of the sampler. prefill_lengths ascend; the last is the longest context it takes."""
+
+    slots: int = 32
+    prefill_lanes: int = 16
+    prefill_lengths: tuple[int, ...] = (32, 96)
+    max_new_tokens: int = 24
+    decode_steps: int = 4
+
+    @property
+    def max_context(self) -> int:
+        """Longest prompt in tokens."""
+        return self.prefill_lengths[-1]
+
+    @property
+    def reread_lengths(self) -> tuple[int, ...]:
+        """Lengths at which a running turn is read again: those of prompts, and a full prompt with a turn."""
+        return (*self.prefill_lengths, self.max_context + self.max_new_tokens)
+
+    @property
+    def cache_length(self) -> int:
+        """Positions per slot: a full prompt, a full turn, and one dispatch beyond."""
+        return self.max_context + self.max_new_tokens + self.decode_steps
+
+
+class Sampler(Protocol):
+    """Takes turns to be generated, works in dispatches, and swaps adapters between two of them."""
+
+    @property
+    def spec(self) -> SamplerSpec:
+        """Its limits: slots, the longest context, the longest turn."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is queued or under way."""
+        ...
+
+    @property
+    def waiting(self) -> list[SampleRequest]:
+        """The requests queued or under way, for the message of a run that doesn't move."""
+        ...
+
+    @property
+    def tokens_sampled(self) -> int:
+        """Tokens since it was built; while busy, a count that stands still is no progress."""
+        ...
+
+    def submit(self, request: SampleRequest) -> None:
+        """Queues one turn. Raises SamplerError for what it can't hold."""
+        ...
+
+    def turn(self) -> list[SampleResult]:
+        """Does one dispatch and returns the turns that it finished."""
+        ...
+
+    def publish(self, adapter: AdapterVersion, slot: int, *, in_flight: bool = True) -> None:
+        """A tenant's next adapter: for the very next token, or, with in_flight off, for its next turns."""
+        ...
+
+    def drop(self, tenant_id: str) -> None:
+        """Forgets a tenant's requests."""
+        ...
+
+    def warm_up(self) -> None:
+        """Compiles what a run will need; leaves no trace."""
+        ...
+
+
+class SamplerFactory(Protocol):
+    """Builds a sampler from what `SamplerEngine` is built from; the engine's class is one."""
+
+    def __call__(
+        self,
+        spec: SamplerSpec,
+        config: Any,
+        params: Any,
+        adapters: Any,
+        *,
+        stop_ids: Any,
+        clock_ns: Any,
+        on_span: Any,
+        device: str,
+    ) -> Sampler:
+        """The sampler of one trainer."""
+        ...
