@@ -46,6 +46,7 @@ class EventLine(Line):
 
     Lines are in order of t_ns. Keys: run_start, run_stop {status, recompiles}, group.complete,
     adapter.published {tenant, version, sha256}, snapshot {tenant, version, samples, t_ns}, tenant.stopped,
+    self_check {tenant, ratio_min, ratio_mean, ratio_max, mean_gap, loss_tokens, sampled_tokens},
     compile {fun_name, seconds, cached}, warning.
     """
 

@@ -6,6 +6,7 @@ one episode and never the run. Threads are daemons: a hung one cannot keep the p
 
 from __future__ import annotations
 
+import logging
 import math
 import queue
 import threading
@@ -18,6 +19,8 @@ from typing import Any, Protocol
 from tunix_core.environment import EnvFactory, Environment
 from tunix_core.errors import EnvError
 from tunix_core.types import EpisodeTicket
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,20 @@ def _close(env: Environment) -> None:
         warnings.warn(what, RuntimeWarning, stacklevel=2)
 
 
+class _FirstFailure:
+    """Logs the traceback of a pool's first failure; the others become data like it, and differ little."""
+
+    def __init__(self) -> None:
+        self._told = threading.Event()
+
+    def tell(self, ticket: EpisodeTicket, error: Exception) -> None:
+        if not self._told.is_set():
+            self._told.set()
+            _log.warning(
+                "the first environment to fail is %s of %s:", ticket.env_id, ticket.key, exc_info=error
+            )
+
+
 class InlineEnvPool:
     """Runs every call at once, in the caller's thread: deterministic, for parity, replay and tests."""
 
@@ -112,6 +129,7 @@ class InlineEnvPool:
         self._factory, self._clock_ns = factory, clock_ns
         self._envs: dict[tuple[str, int, int], Environment] = {}
         self._replies: list[EnvReply] = []
+        self._first_failure = _FirstFailure()
 
     def open(self, ticket: EpisodeTicket) -> None:
         """Builds and resets, now."""
@@ -155,6 +173,7 @@ class InlineEnvPool:
             env, fields = _call(self._envs.get(ticket.key), self._factory, ticket, action)
             self._envs[ticket.key] = env
         except Exception as e:  # noqa: BLE001 - the border: whatever an environment raises becomes data
+            self._first_failure.tell(ticket, e)
             fields = {"error": f"{type(e).__name__}: {e}"}
         self._replies.append(EnvReply(ticket=ticket, t_start_ns=t0, t_end_ns=self._clock_ns(), **fields))
 
@@ -186,6 +205,7 @@ class ThreadEnvPool:
         self._envs: dict[tuple[str, int, int], Environment] = {}
         self._running: dict[tuple[str, int, int], _Call] = {}
         self._replies: list[EnvReply] = []
+        self._first_failure = _FirstFailure()
         self._workers = workers
         self._ended = False
         for _ in range(workers):
@@ -270,6 +290,7 @@ class ThreadEnvPool:
                 try:
                     env, fields = _call(env, self._factory, call.ticket, call.action)
                 except Exception as e:  # noqa: BLE001 - the border: whatever an environment raises becomes data
+                    self._first_failure.tell(call.ticket, e)
                     fields = {"error": f"{type(e).__name__}: {e}"}
             reply = EnvReply(ticket=call.ticket, t_start_ns=t0, t_end_ns=self._clock_ns(), **fields)
             kept = self._deliver(call, env, reply)

@@ -61,6 +61,18 @@ class SelfCheck:
     sequences: tuple[CheckedSequence, ...]
 
     @property
+    def figures(self) -> dict[str, float | int]:
+        """Its numbers as plain values, for the record."""
+        return {
+            "ratio_min": self.ratio_min,
+            "ratio_mean": self.ratio_mean,
+            "ratio_max": self.ratio_max,
+            "mean_gap": self.mean_gap,
+            "loss_tokens": self.loss_tokens,
+            "sampled_tokens": self.sampled_tokens,
+        }
+
+    @property
     def failure(self) -> str | None:
         """Why the update is not on-policy, or None."""
         if self.loss_tokens != self.sampled_tokens:

@@ -284,17 +284,7 @@ class Trainer:
         self.sampler.publish(adapter, slot, in_flight=in_flight)
         self._buffers[name].published_version = adapter.version
         t1 = self._clock()
-        self._span(
-            Span(
-                device=self.spec.device,
-                role="sync",
-                t0_ns=t0,
-                t1_ns=t1,
-                tenants=(name,),
-                executed_slots=0,
-                real_tokens=0,
-            )
-        )
+        self._sync_span(t0, (name,))
         self._event(
             "adapter.published", {"tenant": name, "version": adapter.version, "sha256": adapter.sha256}
         )
@@ -313,9 +303,27 @@ class Trainer:
         """Before each step: the first updates are scored for the self-check, then whoever asked is told."""
         first = [n for n in packed.groups if packed.versions[n] == 0] if self.spec.self_check else []
         if first:
+            t0 = self._clock()
             logprobs = self.learner.score(packed.batches)
+            self._sync_span(t0, first, packed.plan.stats.executed_slots)
             self._checks |= {name: self_check(packed, logprobs, name) for name in first}
+            for name in first:
+                self._event("self_check", {"tenant": name, **self._checks[name].figures})
         self._on_packed(packed)
+
+    def _sync_span(self, t0_ns: int, tenants: Sequence[str], executed_slots: int = 0) -> None:
+        """Device time that keeps the two sides together and teaches nothing."""
+        self._span(
+            Span(
+                device=self.spec.device,
+                role="sync",
+                t0_ns=t0_ns,
+                t1_ns=self._clock(),
+                tenants=tuple(sorted(tenants)),
+                executed_slots=executed_slots,
+                real_tokens=0,
+            )
+        )
 
     def _stop_tenant(self, name: str, reason: str) -> None:
         """Quarantines one tenant; the others don't notice."""

@@ -194,6 +194,7 @@ class Learner:
                 versions=dict(self.versions),
             )
         )
+        t_step = self._clock_ns()
         grad_sum, tally = self.state.grad_sum, empty_tally(len(self.tenants))
         for batch in batches:
             grad_sum, tally = accumulate(
@@ -220,7 +221,7 @@ class Learner:
             Span(
                 device=self._device,
                 role="train",
-                t0_ns=t0,
+                t0_ns=t_step,
                 t1_ns=t1,
                 tenants=tuple(sorted(due)),
                 executed_slots=stats.executed_slots,
