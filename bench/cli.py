@@ -190,11 +190,14 @@ def submit(
 
 
 @app.command()
-def doctor(as_json: JsonFlag = False) -> None:
-    """Look at this machine: Python, devices, cores, load, disk, model file, tracker."""
+def doctor(
+    deep: Annotated[bool, typer.Option("--deep", help="One small update too: do both sides agree?")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Look at this machine: Python, devices, cores, load, disk, model file, tracker; --deep: the trainer."""
     from bench.commands.doctor import doctor_command
 
-    value, text, code = doctor_command()
+    value, text, code = doctor_command(deep)
     show("doctor", value, text, as_json)
     raise typer.Exit(code)
 

@@ -125,6 +125,7 @@ def trainer_spec(prepared: Prepared) -> TrainerSpec:
         runtime=config.runtime,
         env_workers=config.env_workers,
         no_progress_s=config.no_progress_s,
+        in_flight_updates=config.in_flight_updates,
         snapshot_every=config.eval_every,
     )
 

@@ -38,6 +38,9 @@ class RunConfig(BaseModel):
     group_size: int = Field(8, ge=2, description="Rollouts of one item; advantages need two.")
     groups_per_update: int = Field(8, ge=1, description="Groups in one update of a tenant.")
     max_staleness: int = Field(2, ge=1, description="Of A1, in optimizer updates, inclusive.")
+    in_flight_updates: bool = Field(
+        True, description="A new adapter from the next token on; false: turns end on the one they began with."
+    )
     eval_items: int = Field(128, ge=1, description="Dev items per tenant and evaluation.")
     eval_every: int = Field(0, ge=0, description="Updates between snapshots; 0: the first and the last.")
     learning_rate: float = Field(3e-3, ge=0, description="Of every tenant; 0 leaves adapters as they are.")

@@ -34,15 +34,24 @@ class Finding:
     advice: str = ""
 
 
-def doctor_command() -> tuple[dict[str, Any], str, int]:
-    """All findings; exit 6 if a run can't work here."""
+def doctor_command(deep: bool = False) -> tuple[dict[str, Any], str, int]:
+    """All findings; exit 6 if a run can't work here, 1 if the trainer is wrong (looked at if `deep`)."""
     findings = [finding for check in CHECKS for finding in check()]
     ok = all(finding.status != "fail" for finding in findings)
-    lines = (
+    code, table = Exit.OK if ok else Exit.MISSING, ""
+    if ok and deep:
+        finding, table = _self_check()
+        findings.append(finding)
+        ok = finding.status != "fail"
+        code = Exit.OK if ok else Exit.FAILED
+    lines = [
         f"{f.status:<4}  {f.what:<8}  {f.found}" + (f" ({f.advice})" if f.advice else "") for f in findings
-    )
+    ]
     value = {"ok": ok, "findings": [asdict(finding) for finding in findings]}
-    return value, "\n".join(lines), Exit.OK if ok else Exit.MISSING
+    if table:
+        value["token_table"] = table.splitlines()
+        lines += ["", table]
+    return value, "\n".join(lines), code
 
 
 def _python() -> Iterator[Finding]:
@@ -116,6 +125,20 @@ def _tracker() -> Iterator[Finding]:
         yield Finding(what="tracker", status="ok", found="none (no WANDB_API_KEY, no WANDB_MODE)")
         return
     yield Finding(what="tracker", status="ok", found=f"wandb, {mode or ('online' if key else 'offline')}")
+
+
+def _self_check() -> tuple[Finding, str]:
+    """The first update of a small job on the embedded model, and a table of one of its sequences."""
+    from bench.selfcheck import deep_check
+
+    deep = deep_check()
+    failure = deep.check.failure
+    return Finding(
+        what="trainer",
+        status="ok" if failure is None else "fail",
+        found=deep.summary if failure is None else failure,
+        advice="" if failure is None else "training here would learn the wrong thing",
+    ), deep.table
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
