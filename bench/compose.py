@@ -29,7 +29,7 @@ from tunix_core.types import (
 
 if TYPE_CHECKING:
     from tunix_core.model.load import BaseModel
-    from tunix_core.trainer import TrainerSpec
+    from tunix_core.runspec import TrainerSpec
 
 ROW_TOKENS = 3_400
 """Tokens of one packed batch: large enough to amortise a dispatch, small enough for the last one not to be empty."""
@@ -102,8 +102,8 @@ def tenants_of(prepared: Prepared, seed: int) -> tuple[TenantSpec, ...]:
 def trainer_spec(prepared: Prepared) -> TrainerSpec:
     """Shapes for the sizes of these tasks, the same in every arm."""
     from bench.sizing import round_up
+    from tunix_core.runspec import TrainerSpec
     from tunix_core.sampler.base import SamplerSpec
-    from tunix_core.trainer import TrainerSpec
 
     config, sizes = prepared.config, prepared.sizes
     lengths = [sizes.opening]

@@ -15,9 +15,9 @@ from tunix_core.types import EpisodeTicket, Fate, SamplingSpec, TenantSpec
 
 if TYPE_CHECKING:
     from bench.compose import Prepared
+    from tunix_core.runspec import Snapshot
     from tunix_core.sampler.base import Sampler
     from tunix_core.tokens import Renderer
-    from tunix_core.trainer import Snapshot
 
 EVAL_SEED = 0
 """Dev items are the same for every tenant of a task, every arm and every seed: comparisons are paired by item."""

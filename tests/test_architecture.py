@@ -23,7 +23,8 @@ LADDER = [
     {"types", "errors", "environment", "clock"},
     {"advantages", "losses", "kl", "packing", "schedule", "streams", "tenant", "tokens", "evaluation"},
     {"model", "sampler", "learner", "telemetry"},
-    {"actor", "env_pool", "buffer", "rollout", "selfcheck"},
+    {"actor", "env_pool", "buffer", "rollout", "runspec", "selfcheck"},
+    {"checkpoint"},
     {"trainer", "testing"},
 ]
 """A module of tunix_core imports from its own rung and those above it in this list, never from below."""

@@ -27,3 +27,7 @@ class LearnerError(TunixError):
 
 class StalledError(TunixError):
     """No stage made progress within its deadline; the message names every wait and its owner."""
+
+
+class CheckpointError(TunixError):
+    """A checkpoint is missing, altered, or belongs to another run."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tunix_core.errors import ConfigError
 from tunix_core.streams import Stream, generator
@@ -130,6 +131,25 @@ class Ledger:
         finals = {fate.value: dict(self._final[fate]) for fate in FINAL_FATES}
         return {"generated": dict(self._generated), "open": still_open, **finals}
 
+    def to_json(self) -> dict[str, Any]:
+        """What is settled, as plain JSON. Open groups are left out: whoever resumes draws them again."""
+        by_fate = {fate: [k for k, f in self._settled.items() if f is fate] for fate in FINAL_FATES}
+        return {
+            "groups": {fate.value: to_runs(ordinals) for fate, ordinals in by_fate.items() if ordinals},
+            "final": {fate.value: dict(self._final[fate]) for fate in FINAL_FATES},
+        }
+
+    @classmethod
+    def from_json(cls, tenant_id: str, value: Mapping[str, Any]) -> Ledger:
+        """The books as they were, without open groups."""
+        ledger = cls(tenant_id)
+        for fate in FINAL_FATES:
+            for ordinal in from_runs(value["groups"].get(fate.value, ())):
+                ledger._settled[ordinal] = fate
+            ledger._final[fate] = {unit: int(value["final"][fate.value][unit]) for unit in UNITS}
+        ledger._generated = {unit: sum(ledger._final[f][unit] for f in FINAL_FATES) for unit in UNITS}
+        return ledger
+
     def _group(self, ordinal: int) -> _OpenGroup:
         if ordinal in self._settled:
             raise ValueError(f"{self._name(ordinal)} has its final fate: {self._settled[ordinal]}.")
@@ -139,3 +159,19 @@ class Ledger:
 
     def _name(self, ordinal: int) -> str:
         return f"Group {ordinal} of tenant {self.tenant_id!r}"
+
+
+def to_runs(numbers: Iterable[int]) -> list[list[int]]:
+    """Ascending whole numbers as [first, last] runs: a long run's books stay short."""
+    runs: list[list[int]] = []
+    for n in sorted(numbers):
+        if runs and n == runs[-1][1] + 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    return runs
+
+
+def from_runs(runs: Sequence[Sequence[int]]) -> list[int]:
+    """The numbers back."""
+    return [n for first, last in runs for n in range(first, last + 1)]

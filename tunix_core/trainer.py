@@ -8,85 +8,42 @@ decodes, else the loop waits for an environment, and says for which.
 from __future__ import annotations
 
 import dataclasses
+import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from concurrent.futures import Future
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from tunix_core.actor import Actor, ActorSpec
 from tunix_core.buffer.groups import TenantBuffer
+from tunix_core.checkpoint import (
+    Checkpoints,
+    Saved,
+    differing,
+    snapshot_trees,
+    snapshots_from,
+    spec_from_json,
+    spec_to_json,
+)
 from tunix_core.clock import clock_ns
 from tunix_core.env_pool import EnvPool, InlineEnvPool, ThreadEnvPool
 from tunix_core.environment import EnvFactory
-from tunix_core.errors import ConfigError, LearnerError, StalledError
+from tunix_core.errors import CheckpointError, ConfigError, LearnerError, StalledError
 from tunix_core.learner.stage import Learner, PackedUpdate
 from tunix_core.model.load import BaseModel
-from tunix_core.sampler.base import SamplerFactory, SamplerSpec
+from tunix_core.model.lora import lora_scale
+from tunix_core.runspec import Restored, Snapshot, TrainerSpec, TrainResult, check_run, check_tenant
+from tunix_core.sampler.base import SamplerFactory
 from tunix_core.sampler.engine import SamplerEngine
 from tunix_core.schedule import ScheduleSpec, ScheduleView, admissions, next_update
 from tunix_core.selfcheck import SelfCheck, self_check
 from tunix_core.telemetry import NullObserver, Observer, compile_counter
 from tunix_core.tenant import tickets
 from tunix_core.tokens import Renderer
-from tunix_core.types import (
-    AdapterVersion,
-    Bucket,
-    EpisodeTicket,
-    Event,
-    Fate,
-    Group,
-    Span,
-    TenantSpec,
-    Trajectory,
-    UpdateReport,
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainerSpec:
-    """What all arms share. `runtime` 'inline' runs environments in the loop's own thread: deterministic."""
-
-    sampler: SamplerSpec = field(default_factory=SamplerSpec)
-    buckets: tuple[Bucket, ...] = (Bucket(rows=16, length=128),)
-    runtime: Literal["inline", "threads"] = "threads"
-    env_workers: int = 256
-    env_timeout_s: float = 60.0
-    no_progress_s: float = 120.0
-    snapshot_every: int = 0
-    """Keep each tenant's adapter every so many updates, beside the first and the last; 0 = those two only."""
-    in_flight_updates: bool = True
-    """A new adapter is used from the next token on; off: a running turn ends on the adapter it began with."""
-    self_check: bool = True
-    """Each tenant's first update must be on-policy; off only for samplers whose log-probabilities are made up."""
-    device: str = "cpu:0"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """A tenant's adapter at a scheduled point, to be scored after the clock has stopped."""
-
-    adapter: AdapterVersion
-    samples: int
-    """Trajectories the tenant had consumed."""
-    t_ns: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainResult:
-    """How a run ended. Ledgers close whatever the status."""
-
-    status: Literal["success", "interrupted", "tenant_stopped"]
-    reason: str
-    t_start_ns: int
-    t_stop_ns: int
-    ledgers: Mapping[str, Mapping[str, Mapping[str, int]]]
-    updates: Mapping[str, int]
-    snapshots: tuple[Snapshot, ...]
-    recompiles: Mapping[str, int]
-    """Compilations inside the window, by function name; the target is none."""
+from tunix_core.types import EpisodeTicket, Event, Fate, Group, Span, TenantSpec, Trajectory, UpdateReport
 
 
 class Trainer:
@@ -113,8 +70,8 @@ class Trainer:
         `sampler` builds what generates; `on_packed` is told of each update's batches before the step.
         """
         self.spec = spec = spec or TrainerSpec()
-        _check(tenants, spec)
-        self.schedule, self.tenants = schedule, tuple(tenants)
+        check_run(tenants, spec)
+        self.schedule, self._base = schedule, base
         self._clock = clock_ns
         self._observer = observer or NullObserver()
         self._should_stop = should_stop
@@ -124,12 +81,13 @@ class Trainer:
             base.config,
             params,
             tenants,
-            max_rank=max(t.lora.rank for t in tenants),
+            max_rank=spec.max_rank or max(t.lora.rank for t in tenants),
             buckets=spec.buckets,
             clock_ns=self._clock,
             on_span=self._span,
             device=spec.device,
             on_packed=self._packed,
+            slots=spec.tenant_slots,
         )
         self.sampler = sampler(
             spec.sampler,
@@ -143,11 +101,13 @@ class Trainer:
             device=spec.device,
         )
         self._pool = self._make_pool(env_factory)
+        self._sampling = {t.tenant_id: t.sampling for t in tenants}
         self._actor = Actor(
+            # both mappings grow and shrink with the tenants
             ActorSpec(
                 max_context=spec.sampler.max_context,
-                sampling={t.tenant_id: t.sampling for t in tenants},
-                adapter_slot=dict(self.learner.slot_of),
+                sampling=self._sampling,
+                adapter_slot=self.learner.slot_of,
             ),
             renderer,
             self._pool,
@@ -159,6 +119,11 @@ class Trainer:
         self._snapshots: list[Snapshot] = []
         self._update_id = 0
         self._in_window = False
+        self._inbox: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._running = False
+        self._gate = threading.Lock()
+        self._redraw: dict[str, tuple[int, ...]] = {}
+        self._checkpoints = Checkpoints(spec.checkpoint_dir) if spec.checkpoint_dir else None
 
     def warm_up(self) -> None:
         """Compiles every shape the run will use and leaves no trace in its state."""
@@ -168,22 +133,72 @@ class Trainer:
             adapter = self.learner.adapter(name)
             self.sampler.publish(adapter, slot)
 
+    def add_tenant(self, tenant: TenantSpec) -> Future[int]:
+        """A tenant joins between two dispatches; from any thread. The result is its slot.
+
+        The result is a ConfigError where it can't: no free slot, an id this run has seen, settings the compiled
+        shapes can't hold. Nobody else's bits change.
+        """
+        return self._ask(lambda: self._join(tenant))
+
+    def remove_tenant(self, tenant_id: str) -> Future[Snapshot]:
+        """A tenant leaves between two dispatches; from any thread. The result is its adapter of then.
+
+        What it had in flight is booked as surplus; its slot is free for another.
+        """
+        return self._ask(lambda: self._leave(tenant_id))
+
+    def restore(self) -> Restored:
+        """Takes up the newest checkpoint of `checkpoint_dir`, before `run`.
+
+        Tenants that had joined come back with their settings; those given here must be the same as then.
+        Raises CheckpointError where there is none or it belongs to another run.
+        """
+        if self._checkpoints is None:
+            raise ConfigError("nothing to restore from: set checkpoint_dir")
+        saved = self._checkpoints.restore(self._arrays())
+        books = saved.books
+        self._check_same_run(books)
+        specs = {name: spec_from_json(b["spec"]) for name, b in books["tenants"].items()}
+        self.learner.load(saved.arrays, [specs.get(n) for n in books["slots"]], books["versions"])
+        self._sampling.update({n: s.sampling for n, s in specs.items()})
+        for name, slot in self.learner.slot_of.items():
+            self.sampler.install(self.learner.adapter(name), slot, lora_scale(specs[name].lora))
+        self._buffers = {n: TenantBuffer.from_json(specs[n], b["books"]) for n, b in books["tenants"].items()}
+        self._redraw = {
+            n: tuple(b["books"]["open"])
+            for n, b in books["tenants"].items()
+            if not self._buffers[n].view.finished
+        }
+        self._snapshots = snapshots_from(books["snapshots"], saved.snapshots)
+        self._update_id = saved.step
+        return Restored(
+            step=saved.step,
+            updates={n: b.updates_done for n, b in self._buffers.items()},
+            redrawn=self._redraw,
+        )
+
     def run(self) -> TrainResult:
         """Trains until every tenant has its updates, or `should_stop` says so between two dispatches.
 
         Raises StalledError when nothing moves for `no_progress_s`, LearnerError when the first-step
         self-check fails; ledgers are settled and lines written before either leaves here.
         """
+        with self._gate:
+            self._running = True
+        known = {s.adapter.tenant_id for s in self._snapshots}
         for name in self._buffers:
-            self._snapshot(name)
+            if name not in known:
+                self._snapshot(name)
         compiles = self._compiles.names()
         t_start = self._clock()
         self._in_window = True
-        self._event("run_start", {"tenants": [t.tenant_id for t in self.tenants]})
+        self._event("run_start", {"tenants": list(self._buffers)})
         interrupted = False
         try:
+            self._draw_again()
             last_progress = self._clock()
-            while not all(b.view.finished for b in self._buffers.values()):
+            while self._inbox or not all(b.view.finished for b in self._buffers.values()):
                 if self._should_stop():
                     interrupted = True
                     break
@@ -191,9 +206,18 @@ class Trainer:
                     last_progress = self._clock()
                 else:
                     self._wait(last_progress)
+            # before what is in flight is booked as surplus: a resumed run still has to learn it
+            self._save()
         finally:
             self._settle()
             self._pool.shutdown()
+            if self._checkpoints is not None:
+                self._checkpoints.close()
+            with self._gate:
+                self._running = False
+                for future, _ in self._inbox:
+                    future.cancel()
+                self._inbox.clear()
         t_stop = self._clock()
         recompiles = dict(self._compiles.names() - compiles)
         self._in_window = False
@@ -212,17 +236,15 @@ class Trainer:
         )
 
     def _turn(self) -> bool:
-        """One round: environment answers, admissions, then one piece of device work. Whether anything moved."""
+        """One round: requests, environment answers, admissions, then one piece of device work. Whether any was."""
+        answered = self._answer_inbox()
         replies = self._pool.poll()
         for reply in replies:
             self._done(self._actor.on_reply(reply))
         view = ScheduleView(tenants=tuple(b.view for b in self._buffers.values()))
         admitted = admissions(self.schedule, view)
         for admission in admitted:
-            buffer = self._buffers[admission.tenant_id]
-            buffer.admit(admission.ordinal)
-            for ticket in tickets(buffer.spec, admission.ordinal, buffer.published_version):
-                self._actor.start(ticket)
+            self._admit(admission.tenant_id, admission.ordinal)
         plan = next_update(self.schedule, view)
         if plan is not None:
             for name, ordinals in plan.stale.items():
@@ -230,14 +252,28 @@ class Trainer:
                     self._record(group, None)
             if plan.tenants:
                 self._learn(plan.tenants)
+                if self.spec.checkpoint_every and self._update_id % self.spec.checkpoint_every == 0:
+                    self._save()
             return True
         if self.sampler.busy:
             before = self.sampler.tokens_sampled
             results = self.sampler.turn()
             for result in results:
                 self._done(self._actor.on_sample(result))
-            return bool(replies or admitted or results) or self.sampler.tokens_sampled > before
-        return bool(replies or admitted)
+            return bool(answered or replies or admitted or results) or self.sampler.tokens_sampled > before
+        return bool(answered or replies or admitted)
+
+    def _admit(self, name: str, ordinal: int) -> None:
+        buffer = self._buffers[name]
+        buffer.admit(ordinal)
+        for ticket in tickets(buffer.spec, ordinal, buffer.published_version):
+            self._actor.start(ticket)
+
+    def _draw_again(self) -> None:
+        redraw, self._redraw = self._redraw, {}
+        for name, ordinals in redraw.items():
+            for ordinal in ordinals:
+                self._admit(name, ordinal)
 
     def _done(self, trajectory: Trajectory | None) -> None:
         if trajectory is None:
@@ -290,14 +326,14 @@ class Trainer:
         )
         return t1
 
-    def _snapshot(self, name: str) -> None:
+    def _snapshot(self, name: str) -> Snapshot:
         buffer = self._buffers[name]
         adapter = self.learner.adapter(name)
         samples = buffer.ledger.snapshot()[Fate.CONSUMED]["rollouts"]
         snapshot = Snapshot(adapter=adapter, samples=samples, t_ns=self._clock())
         self._snapshots.append(snapshot)
-        value = {"tenant": name, "version": adapter.version, "samples": samples, "sha256": adapter.sha256}
-        self._event("snapshot", {**value, "t_ns": snapshot.t_ns})
+        self._event("snapshot", snapshot.line)
+        return snapshot
 
     def _packed(self, packed: PackedUpdate) -> None:
         """Before each step: the first updates are scored for the self-check, then whoever asked is told."""
@@ -332,6 +368,104 @@ class Trainer:
         self.sampler.drop(name)
         self._drop_open(name)
         self._event("tenant.stopped", {"tenant": name, "reason": reason})
+
+    def _ask(self, call: Callable[[], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        with self._gate:
+            self._inbox.append((future, call))
+            if not self._running:
+                self._answer_inbox()
+        return future
+
+    def _answer_inbox(self) -> bool:
+        answered = False
+        while self._inbox:
+            future, call = self._inbox.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            answered = True
+            try:
+                future.set_result(call())
+            except ConfigError as error:
+                future.set_exception(error)
+        return answered
+
+    def _join(self, tenant: TenantSpec) -> int:
+        name = tenant.tenant_id
+        check_tenant(tenant, self.spec)
+        if name in self._buffers:
+            raise ConfigError(f"tenant id {name!r} was used in this run; choose another")
+        slot = self.learner.add(tenant)
+        self._buffers[name] = TenantBuffer(tenant)
+        self._sampling[name] = tenant.sampling
+        self.sampler.install(self.learner.adapter(name), slot, lora_scale(tenant.lora))
+        self._event("tenant.joined", {"tenant": name, "slot": slot})
+        self._snapshot(name)
+        return slot
+
+    def _leave(self, name: str) -> Snapshot:
+        if name not in self.learner.slot_of:
+            raise ConfigError(f"tenant {name!r} is not here; here are {sorted(self.learner.slot_of)}")
+        buffer = self._buffers[name]
+        buffer.removed = True
+        self.sampler.drop(name)
+        self._drop_open(name)
+        snapshot = self._snapshot(name)
+        self.learner.remove(name)
+        self._event("tenant.left", {"tenant": name, "updates": buffer.updates_done})
+        return snapshot
+
+    def _arrays(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the learner; gradient sums are empty between two updates."""
+        state = self.learner.state
+        return {"adapters": state.adapters, "adam": state.adam, "updates": state.updates}
+
+    def _save(self) -> None:
+        if self._checkpoints is None or self._checkpoints.latest == self._update_id:
+            return
+        t0 = self._clock()
+        books = {
+            **self._identity(),
+            "slots": [t.tenant_id if t else None for t in self.learner.slots],
+            "versions": dict(self.learner.versions),
+            "tenants": {
+                n: {"spec": spec_to_json(b.spec), "books": b.to_json()} for n, b in self._buffers.items()
+            },
+            "snapshots": [s.line for s in self._snapshots],
+        }
+        self._checkpoints.save(
+            Saved(
+                step=self._update_id,
+                arrays=self._arrays(),
+                snapshots=snapshot_trees(self._snapshots),
+                books=books,
+            )
+        )
+        self._event("checkpoint", {"step": self._update_id, "blocked_ns": self._clock() - t0})
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be equal for a checkpoint to be this run's."""
+        return {
+            "base_sha256": self._base.sha256,
+            "schedule": dataclasses.asdict(self.schedule),
+            "slot_count": len(self.learner.slots),
+            "max_rank": self.learner.max_rank,
+        }
+
+    def _check_same_run(self, books: Mapping[str, Any]) -> None:
+        here = self._identity()
+        wrong = [f"{k} {books[k]!r}, here {v!r}" for k, v in here.items() if books[k] != v]
+        for buffer in self._buffers.values():
+            name, spec = buffer.spec.tenant_id, buffer.spec
+            if name not in books["tenants"]:
+                wrong.append(f"no tenant {name!r}")
+            elif names := differing(spec_from_json(books["tenants"][name]["spec"]), spec):
+                wrong.append(f"tenant {name!r} with another {', '.join(names)}")
+        if wrong:
+            raise CheckpointError(
+                f"{self.spec.checkpoint_dir} holds another run: {'; '.join(wrong)}. Use the settings it was "
+                "made with, or a new folder."
+            )
 
     def _drop_open(self, name: str) -> None:
         buffer = self._buffers[name]
@@ -406,28 +540,3 @@ def _failure(report: UpdateReport, groups: Sequence[Group]) -> str | None:
         # every version would be spent on nothing, and the run would end looking healthy
         return f"all {len(errors)} of its environments failed, the first with {errors[0]}"
     return report.skipped if report.version_after == report.version_before else None
-
-
-def _check(tenants: Sequence[TenantSpec], spec: TrainerSpec) -> None:
-    names = [t.tenant_id for t in tenants]
-    if not names:
-        raise ConfigError("no tenants: give at least one")
-    if len(set(names)) < len(names):
-        raise ConfigError(f"tenant ids repeat: {sorted(n for n in set(names) if names.count(n) > 1)}")
-    for t in tenants:
-        if min(t.group_size, t.groups_per_update, t.updates) < 1:
-            raise ConfigError(
-                f"tenant {t.tenant_id!r}: group_size {t.group_size}, groups_per_update {t.groups_per_update} and "
-                f"updates {t.updates} must all be at least 1"
-            )
-        if t.sampling.max_new_tokens > spec.sampler.max_new_tokens:
-            raise ConfigError(
-                f"tenant {t.tenant_id!r}: max_new_tokens {t.sampling.max_new_tokens} exceeds the sampler's "
-                f"{spec.sampler.max_new_tokens}"
-            )
-    longest = spec.sampler.max_context + spec.sampler.max_new_tokens
-    if np.max([b.length for b in spec.buckets]) < longest:
-        raise ConfigError(
-            f"buckets {[(b.rows, b.length) for b in spec.buckets]} cannot hold an episode of {longest} tokens "
-            f"(context {spec.sampler.max_context} + turn {spec.sampler.max_new_tokens})"
-        )

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tunix_core.runspec import TrainResult
 from tunix_core.testing import EpisodeScript, Recorder, ScriptedEnvs, constant, tiny_tenant, tiny_trainer
-from tunix_core.trainer import Trainer, TrainResult
+from tunix_core.trainer import Trainer
 from tunix_core.types import EpisodeTicket, Fate, LoraSpec, LossSpec, OptimizerSpec, TenantSpec, UpdateReport
 
 UPDATES = 6

@@ -164,7 +164,7 @@ def gradients(
     """Gradient sums and tally of given sequences, packed into given buckets."""
     plan = packing.plan([len(s.token_ids) for s in sequences], [s.tenant_id for s in sequences], buckets)
     grad_sum = jax.tree.map(np.zeros_like, learner.state.adapters.factors)
-    tally = empty_tally(len(learner.tenants))
+    tally = empty_tally(len(learner.slots))
     for batch in packing.pack(sequences, weights, learner.slot_of, learner.versions, plan):
         grad_sum, tally = accumulate(
             learner.params,

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tunix_core.runspec import TrainResult
 from tunix_core.schedule import ScheduleSpec, arm
 from tunix_core.testing import (
     TINY_SPEC,
@@ -19,7 +20,6 @@ from tunix_core.testing import (
     tiny_tenant,
     tiny_trainer,
 )
-from tunix_core.trainer import TrainResult
 from tunix_core.types import EpisodeTicket, Fate
 
 NAMES = ("t0", "t1", "t2")

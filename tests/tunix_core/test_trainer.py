@@ -13,6 +13,7 @@ import pytest
 
 from tunix_core.errors import ConfigError, LearnerError, StalledError
 from tunix_core.model.lora import factors_sha256, initial_factors
+from tunix_core.runspec import TrainerSpec, TrainResult
 from tunix_core.telemetry import NullObserver
 from tunix_core.testing import (
     TINY_SAMPLER,
@@ -26,7 +27,7 @@ from tunix_core.testing import (
     tiny_tenant,
     tiny_trainer,
 )
-from tunix_core.trainer import Trainer, TrainerSpec, TrainResult
+from tunix_core.trainer import Trainer
 from tunix_core.types import (
     Bucket,
     EpisodeTicket,

@@ -5,8 +5,9 @@ Bounded by construction: admission lets at most (max_staleness + 1) x groups_per
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tunix_core.schedule import GroupView, TenantView
 from tunix_core.tenant import Ledger
@@ -30,6 +31,7 @@ class TenantBuffer:
         self.updates_done = 0
         self.published_version = 0
         self.stopped: str | None = None
+        self.removed = False
         self._groups: dict[int, _Assembly] = {}
 
     @property
@@ -52,8 +54,42 @@ class TenantBuffer:
                 )
                 for k, g in self._groups.items()
             ),
-            stopped=self.stopped is not None,
+            stopped=self.removed or self.stopped is not None,
         )
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """Ordinals admitted and not settled, ascending."""
+        return tuple(sorted(self._groups))
+
+    def to_json(self) -> dict[str, Any]:
+        """The books between two updates, as plain JSON; what is in flight is named in `open`."""
+        return {
+            "admitted": self.admitted,
+            "learner_version": self.learner_version,
+            "published_version": self.published_version,
+            "updates_done": self.updates_done,
+            "stopped": self.stopped,
+            "removed": self.removed,
+            "open": list(self.open),
+            "ledger": self.ledger.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, spec: TenantSpec, value: Mapping[str, Any]) -> TenantBuffer:
+        """The books as they were. Groups that were open are not: they have to be admitted again."""
+        buffer = cls(spec)
+        buffer.ledger = Ledger.from_json(spec.tenant_id, value["ledger"])
+        for name in (
+            "admitted",
+            "learner_version",
+            "published_version",
+            "updates_done",
+            "stopped",
+            "removed",
+        ):
+            setattr(buffer, name, value[name])
+        return buffer
 
     def admit(self, ordinal: int) -> None:
         """Opens the next group."""

@@ -13,12 +13,12 @@ import numpy as np
 
 from tunix_core import packing
 from tunix_core.advantages import group_advantages, invalid_count
-from tunix_core.errors import LearnerError
-from tunix_core.learner.state import hyper_of, init_state
+from tunix_core.errors import ConfigError, LearnerError
+from tunix_core.learner.state import hyper_of, init_state, reset_slot
 from tunix_core.learner.update import accumulate, apply, empty_tally, score_tokens
 from tunix_core.losses import sequence_token_weights
 from tunix_core.model.config import ModelConfig
-from tunix_core.model.lora import factors_sha256, read_slot
+from tunix_core.model.lora import factors_sha256, initial_factors, lora_scale, read_slot
 from tunix_core.types import (
     AdapterVersion,
     Bucket,
@@ -136,7 +136,7 @@ def _finite_logprobs(sequences: Sequence[TrainSequence]) -> bool:
 
 
 class Learner:
-    """Owns the trained state of all tenants. One owner drives it."""
+    """Owns the trained state of all tenants, one slot each. One owner drives it."""
 
     def __init__(
         self,
@@ -150,18 +150,71 @@ class Learner:
         on_span: Callable[[Span], None],
         device: str = "cpu:0",
         on_packed: Callable[[PackedUpdate], None] = lambda packed: None,
+        slots: int = 0,
     ) -> None:
-        """`on_packed` is told of each step's batches while the learner still holds the weights before it."""
-        self.config, self.params, self.tenants = config, params, tuple(tenants)
+        """`on_packed` is told of each step's batches while the learner still holds the weights before it.
+
+        `slots` beyond the given tenants stay free for those that join later; 0 = none.
+        """
+        self.config, self.params, self.max_rank = config, params, max_rank
+        spare = max(0, slots - len(tenants))
+        self.slots: list[TenantSpec | None] = [*tenants, *[None] * spare]
         self.slot_of = {t.tenant_id: i for i, t in enumerate(tenants)}
-        self.hyper = hyper_of(tenants)
-        self.state = init_state(config, tenants, max_rank)
+        self.state = init_state(config, self.slots, max_rank)
         self.buckets = tuple(buckets)
         self.versions = dict.fromkeys(self.slot_of, 0)
-        self.losses = tuple(dict.fromkeys(t.loss for t in tenants))
-        self._loss_index = np.asarray([self.losses.index(t.loss) for t in tenants], np.int32)
+        self.losses: tuple[LossSpec, ...] = ()
+        self._settle_settings()
         self._clock_ns, self._on_span, self._device = clock_ns, on_span, device
         self._on_packed = on_packed
+
+    def add(self, tenant: TenantSpec) -> int:
+        """Gives a tenant the first free slot, at version 0, and returns it; nobody else's bits change.
+
+        A loss that no tenant had before costs one compilation at its first update.
+        """
+        if tenant.tenant_id in self.slot_of:
+            raise ConfigError(f"tenant {tenant.tenant_id!r} is here already")
+        if None not in self.slots:
+            raise ConfigError(
+                f"no slot for tenant {tenant.tenant_id!r}: all {len(self.slots)} are taken. Remove a tenant "
+                "or raise tenant_slots"
+            )
+        hyper_of([tenant])
+        factors = initial_factors(self.config, tenant, self.max_rank)
+        slot = self.slots.index(None)
+        self.state = reset_slot(self.state, slot, factors, lora_scale(tenant.lora))
+        self.slots[slot] = tenant
+        self.slot_of[tenant.tenant_id] = slot
+        self.versions[tenant.tenant_id] = 0
+        self._settle_settings()
+        return slot
+
+    def remove(self, tenant_id: str) -> None:
+        """Frees a tenant's slot; whoever gets it next starts anew."""
+        slot = self.slot_of.pop(tenant_id)
+        del self.versions[tenant_id]
+        self.slots[slot] = None
+        self._settle_settings()
+
+    def load(
+        self, arrays: Mapping[str, Any], slots: Sequence[TenantSpec | None], versions: Mapping[str, int]
+    ) -> None:
+        """Takes up saved state: arrays 'adapters', 'adam' and 'updates' of all slots, who sits where, versions."""
+        self.slots = list(slots)
+        self.slot_of.clear()
+        self.slot_of.update({t.tenant_id: i for i, t in enumerate(self.slots) if t is not None})
+        self.versions = dict(versions)
+        self._settle_settings()
+        arrays = jax.tree.map(jnp.asarray, arrays)
+        self.state = self.state._replace(**arrays)
+
+    def _settle_settings(self) -> None:
+        self.hyper = hyper_of(self.slots)
+        present = (t.loss for t in self.slots if t is not None)
+        # a loss once compiled stays: dropping it would compile the others again
+        self.losses = tuple(dict.fromkeys([*self.losses, *present]))
+        self._loss_index = np.asarray([self.losses.index(t.loss) if t else 0 for t in self.slots], np.int32)
 
     def update(self, update_id: int, due: Mapping[str, Sequence[Group]]) -> list[UpdateReport]:
         """One step for every tenant in `due`; a report each, `skipped` set where no step was taken.
@@ -195,7 +248,7 @@ class Learner:
             )
         )
         t_step = self._clock_ns()
-        grad_sum, tally = self.state.grad_sum, empty_tally(len(self.tenants))
+        grad_sum, tally = self.state.grad_sum, empty_tally(len(self.slots))
         for batch in batches:
             grad_sum, tally = accumulate(
                 self.params,
@@ -212,7 +265,7 @@ class Learner:
         signal = {name for name in due if any(s.advantage != 0 for s in shares[name].sequences)}
         signal |= {n for n in due if shares[n].sequences and self._spec(n).loss.kl_coefficient > 0}
         broken = {name for name in due if not _finite_logprobs(shares[name].sequences)}
-        mask = np.asarray([t.tenant_id in signal - broken for t in self.tenants])
+        mask = np.asarray([t is not None and t.tenant_id in signal - broken for t in self.slots])
         self.state, applied = apply(self.state._replace(grad_sum=grad_sum), self.hyper, mask)
         tally, applied = jax.device_get((tally, applied))
         t1 = self._clock_ns()
@@ -293,7 +346,7 @@ class Learner:
                 self._loss_index,
                 batch,
                 self.state.grad_sum,
-                empty_tally(len(self.tenants)),
+                empty_tally(len(self.slots)),
                 config=self.config,
                 losses=self.losses,
             )
@@ -301,13 +354,15 @@ class Learner:
             jax.block_until_ready(tally)
             if score:
                 self.score([batch])
-        self.state, _ = apply(self.state, self.hyper, np.zeros(len(self.tenants), bool))
+        self.state, _ = apply(self.state, self.hyper, np.zeros(len(self.slots), bool))
         jax.block_until_ready(jnp.zeros(()))
 
     def _spec(self, tenant_id: str) -> TenantSpec:
         if tenant_id not in self.slot_of:
             raise LearnerError(f"tenant {tenant_id!r} has no slot; the learner holds {sorted(self.slot_of)}")
-        return self.tenants[self.slot_of[tenant_id]]
+        spec = self.slots[self.slot_of[tenant_id]]
+        assert spec is not None
+        return spec
 
     def _report(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -43,14 +44,19 @@ class Hyper(NamedTuple):
     temperature: Array
 
 
-def hyper_of(tenants: Sequence[TenantSpec]) -> Hyper:
-    """Collects the tenants' optimizer settings. Raises ConfigError for one that cannot work."""
+IDLE = TenantSpec(tenant_id="", env_ids=(), optimizer=OptimizerSpec(learning_rate=0.0))
+"""Stands in a slot without a tenant; it never steps."""
+
+
+def hyper_of(tenants: Sequence[TenantSpec | None]) -> Hyper:
+    """Collects the tenants' optimizer settings, slot by slot. Raises ConfigError for one that cannot work."""
     for t in tenants:
-        _check(t)
-    optimizers = [t.optimizer for t in tenants]
+        if t is not None:
+            _check(t)
+    specs = [t or IDLE for t in tenants]
 
     def column(name: str) -> np.ndarray:
-        return np.asarray([getattr(o, name) for o in optimizers], np.float32)
+        return np.asarray([getattr(t.optimizer, name) for t in specs], np.float32)
 
     return Hyper(
         learning_rate=column("learning_rate"),
@@ -59,8 +65,8 @@ def hyper_of(tenants: Sequence[TenantSpec]) -> Hyper:
         b1=column("b1"),
         b2=column("b2"),
         eps=column("eps"),
-        sgd=np.asarray([o.kind == "sgd" for o in optimizers]),
-        temperature=np.asarray([t.sampling.temperature for t in tenants], np.float32),
+        sgd=np.asarray([t.optimizer.kind == "sgd" for t in specs]),
+        temperature=np.asarray([t.sampling.temperature for t in specs], np.float32),
     )
 
 
@@ -101,8 +107,8 @@ def adam(b1: Array | float, b2: Array | float, eps: Array | float) -> optax.Grad
     return optax.scale_by_adam(b1=b1, b2=b2, eps=eps)  # pyright: ignore[reportArgumentType]
 
 
-def init_state(config: ModelConfig, tenants: Sequence[TenantSpec], max_rank: int) -> LearnerState:
-    """Version 0 of every tenant, tenant k in slot k."""
+def init_state(config: ModelConfig, tenants: Sequence[TenantSpec | None], max_rank: int) -> LearnerState:
+    """Version 0 of every tenant, tenant k in slot k; None leaves a slot free."""
     adapters = stack_adapters(config, tenants, max_rank)
     return LearnerState(
         adapters=adapters,
@@ -110,3 +116,17 @@ def init_state(config: ModelConfig, tenants: Sequence[TenantSpec], max_rank: int
         updates=jnp.zeros(len(tenants), jnp.int32),
         grad_sum=jax.tree.map(jnp.zeros_like, adapters.factors),
     )
+
+
+@partial(jax.jit, donate_argnames=("state",))
+def reset_slot(
+    state: LearnerState, slot: int | Array, factors: Factors, scale: float | Array
+) -> LearnerState:
+    """A slot begins anew: these factors, no moments, no updates, no gradient. The others keep their bits."""
+    fresh = LearnerState(
+        adapters=Adapters(factors, jnp.asarray(scale, jnp.float32)),
+        adam=adam(0.9, 0.95, 1e-8).init(factors),
+        updates=jnp.zeros((), jnp.int32),
+        grad_sum=jax.tree.map(jnp.zeros_like, factors),
+    )
+    return jax.tree.map(lambda all_slots, one: all_slots.at[slot].set(one), state, fresh)

@@ -77,14 +77,21 @@ def initial_factors(config: ModelConfig, spec: TenantSpec, max_rank: int) -> Fac
     return out
 
 
-def stack_adapters(config: ModelConfig, tenants: Sequence[TenantSpec], max_rank: int) -> Adapters:
-    """All tenants at version 0, tenant k in slot k."""
-    each = [initial_factors(config, t, max_rank) for t in tenants]
+def stack_adapters(config: ModelConfig, tenants: Sequence[TenantSpec | None], max_rank: int) -> Adapters:
+    """All tenants at version 0, tenant k in slot k; a slot without one holds zeros."""
+    shapes = lora_targets(config)
+    layers = config.num_hidden_layers
+    empty = {
+        n: (np.zeros((layers, i, max_rank), np.float32), np.zeros((layers, max_rank, o), np.float32))
+        for n, (i, o) in shapes.items()
+    }
+    each = [empty if t is None else initial_factors(config, t, max_rank) for t in tenants]
     factors = {
         name: (jnp.stack([f[name][0] for f in each]), jnp.stack([f[name][1] for f in each]))
-        for name in lora_targets(config)
+        for name in shapes
     }
-    return Adapters(factors, jnp.asarray([lora_scale(t.lora) for t in tenants], jnp.float32))
+    scale = [0.0 if t is None else lora_scale(t.lora) for t in tenants]
+    return Adapters(factors, jnp.asarray(scale, jnp.float32))
 
 
 @jax.jit

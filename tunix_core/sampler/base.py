@@ -69,6 +69,10 @@ class Sampler(Protocol):
         """A tenant's next adapter: for the very next token, or, with in_flight off, for its next turns."""
         ...
 
+    def install(self, adapter: AdapterVersion, slot: int, scale: float) -> None:
+        """Gives a slot to a tenant that joins, with its alpha / r."""
+        ...
+
     def drop(self, tenant_id: str) -> None:
         """Forgets a tenant's requests."""
         ...

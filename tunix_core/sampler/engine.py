@@ -85,6 +85,11 @@ class SamplerEngine:
             )
         self._queue.append(request)
 
+    def install(self, adapter: AdapterVersion, slot: int, scale: float) -> None:
+        """Gives a slot to a tenant that joins; its last owner's turns have been dropped."""
+        self.adapters = self.adapters._replace(scale=self.adapters.scale.at[slot].set(scale))
+        self.publish(adapter, slot)
+
     def publish(self, adapter: AdapterVersion, slot: int, *, in_flight: bool = True) -> None:
         """Swaps one tenant's adapter in; tokens sampled from now on carry its version.
 

@@ -124,6 +124,11 @@ class ScriptedSampler:
         self.published.append(adapter)
         self._versions[slot] = adapter.version
 
+    def install(self, adapter: AdapterVersion, slot: int, scale: float) -> None:
+        """As `publish`; what an adapter holds is nothing to a script."""
+        del scale
+        self.publish(adapter, slot)
+
     def drop(self, tenant_id: str) -> None:
         """Forgets a tenant's requests."""
         self._running = [r for r in self._running if r.request.ticket.tenant_id != tenant_id]

@@ -16,12 +16,13 @@ from tunix_core.model.config import ModelConfig, lora_targets
 from tunix_core.model.decoder import Decoder
 from tunix_core.model.load import BaseModel
 from tunix_core.model.lora import factors_sha256
+from tunix_core.runspec import TrainerSpec
 from tunix_core.sampler.base import SamplerFactory, SamplerSpec
 from tunix_core.sampler.engine import SamplerEngine
 from tunix_core.schedule import ScheduleSpec, arm
 from tunix_core.telemetry import Observer
 from tunix_core.tokens import Renderer
-from tunix_core.trainer import Trainer, TrainerSpec
+from tunix_core.trainer import Trainer
 from tunix_core.types import AdapterVersion, Bucket, LoraSpec, OptimizerSpec, SamplingSpec, TenantSpec
 
 
