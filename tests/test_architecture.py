@@ -24,7 +24,7 @@ LADDER = [
     {"advantages", "losses", "kl", "packing", "schedule", "streams", "tenant", "tokens", "evaluation"},
     {"model", "sampler", "learner", "telemetry"},
     {"actor", "env_pool", "buffer", "rollout", "runspec", "selfcheck"},
-    {"checkpoint"},
+    {"checkpoint", "resume"},
     {"trainer", "testing"},
 ]
 """A module of tunix_core imports from its own rung and those above it in this list, never from below."""

@@ -5,13 +5,13 @@ it: their draws are functions of their ordinals, so a resumed run draws the same
 learnt exactly once. Where nothing is in flight between updates (the synchronous arms), or what is in flight
 would be sampled again by the very same adapters (staleness 0), a resumed run ends on the same bits.
 
-Files are Orbax's: written beside their final place, renamed when complete, marked by `commit_success.txt`.
+Files are Orbax's: written beside their final place, and renamed when complete.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,10 @@ from typing import Any
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
-from pydantic import TypeAdapter
 
 from tunix_core.errors import CheckpointError
-from tunix_core.runspec import Snapshot
-from tunix_core.types import AdapterVersion, TenantSpec
 
 SCHEMA = "tunix_core.checkpoint/1"
-
-_spec = TypeAdapter(TenantSpec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,51 +122,3 @@ def tree_sha256(tree: Any) -> str:
         digest.update(f"{jax.tree_util.keystr(path)}:{leaf.shape}:{leaf.dtype}".encode())
         digest.update(leaf.tobytes())
     return digest.hexdigest()
-
-
-def snapshot_trees(snapshots: Sequence[Snapshot]) -> dict[str, Any]:
-    """Their factors as one tree; the n-th under str(n)."""
-    return {
-        str(i): {name: {"a": a, "b": b} for name, (a, b) in s.adapter.factors.items()}
-        for i, s in enumerate(snapshots)
-    }
-
-
-def snapshots_from(lines: Sequence[Mapping[str, Any]], trees: Mapping[str, Any]) -> list[Snapshot]:
-    """Snapshots back from their lines and their factors."""
-    return [
-        Snapshot(
-            adapter=AdapterVersion(
-                tenant_id=line["tenant"],
-                version=line["version"],
-                factors={name: (ab["a"], ab["b"]) for name, ab in trees[str(i)].items()},
-                sha256=line["sha256"],
-                t_ns=line["t_ns"],
-            ),
-            samples=line["samples"],
-            t_ns=line["t_ns"],
-        )
-        for i, line in enumerate(lines)
-    ]
-
-
-def spec_to_json(spec: TenantSpec) -> dict[str, Any]:
-    """A tenant's settings as plain JSON."""
-    return _spec.dump_python(spec, mode="json")
-
-
-def spec_from_json(value: Mapping[str, Any]) -> TenantSpec:
-    """The settings back; raises pydantic's ValidationError for others."""
-    return _spec.validate_python(value)
-
-
-def differing(a: TenantSpec, b: TenantSpec) -> list[str]:
-    """Names of the settings in which two specs differ, dotted."""
-    first, second = spec_to_json(a), spec_to_json(b)
-    names = []
-    for name in first:
-        if isinstance(first[name], dict):
-            names += [f"{name}.{k}" for k in first[name] if first[name][k] != second[name][k]]
-        elif first[name] != second[name]:
-            names.append(name)
-    return names

@@ -17,21 +17,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from tunix_core import resume
 from tunix_core.actor import Actor, ActorSpec
 from tunix_core.buffer.groups import TenantBuffer
-from tunix_core.checkpoint import (
-    Checkpoints,
-    Saved,
-    differing,
-    snapshot_trees,
-    snapshots_from,
-    spec_from_json,
-    spec_to_json,
-)
+from tunix_core.checkpoint import Checkpoints
 from tunix_core.clock import clock_ns
 from tunix_core.env_pool import EnvPool, InlineEnvPool, ThreadEnvPool
 from tunix_core.environment import EnvFactory
-from tunix_core.errors import CheckpointError, ConfigError, LearnerError, StalledError
+from tunix_core.errors import ConfigError, LearnerError, StalledError
 from tunix_core.learner.stage import Learner, PackedUpdate
 from tunix_core.model.load import BaseModel
 from tunix_core.model.lora import lora_scale
@@ -156,26 +149,18 @@ class Trainer:
         """
         if self._checkpoints is None:
             raise ConfigError("nothing to restore from: set checkpoint_dir")
-        saved = self._checkpoints.restore(self._arrays())
-        books = saved.books
-        self._check_same_run(books)
-        specs = {name: spec_from_json(b["spec"]) for name, b in books["tenants"].items()}
-        self.learner.load(saved.arrays, [specs.get(n) for n in books["slots"]], books["versions"])
-        self._sampling.update({n: s.sampling for n, s in specs.items()})
+        given = {name: buffer.spec for name, buffer in self._buffers.items()}
+        found = resume.load(self._checkpoints, self.learner, given, self._identity())
+        self._buffers, self._snapshots, self._redraw = found.buffers, found.snapshots, found.redrawn
+        self._update_id = found.step
         for name, slot in self.learner.slot_of.items():
-            self.sampler.install(self.learner.adapter(name), slot, lora_scale(specs[name].lora))
-        self._buffers = {n: TenantBuffer.from_json(specs[n], b["books"]) for n, b in books["tenants"].items()}
-        self._redraw = {
-            n: tuple(b["books"]["open"])
-            for n, b in books["tenants"].items()
-            if not self._buffers[n].view.finished
-        }
-        self._snapshots = snapshots_from(books["snapshots"], saved.snapshots)
-        self._update_id = saved.step
+            spec = self._buffers[name].spec
+            self._sampling[name] = spec.sampling
+            self.sampler.install(self.learner.adapter(name), slot, lora_scale(spec.lora))
         return Restored(
-            step=saved.step,
-            updates={n: b.updates_done for n, b in self._buffers.items()},
-            redrawn=self._redraw,
+            step=found.step,
+            updates={n: b.updates_done for n, b in found.buffers.items()},
+            redrawn=found.redrawn,
         )
 
     def run(self) -> TrainResult:
@@ -415,31 +400,12 @@ class Trainer:
         self._event("tenant.left", {"tenant": name, "updates": buffer.updates_done})
         return snapshot
 
-    def _arrays(self) -> dict[str, Any]:
-        """What a checkpoint keeps of the learner; gradient sums are empty between two updates."""
-        state = self.learner.state
-        return {"adapters": state.adapters, "adam": state.adam, "updates": state.updates}
-
     def _save(self) -> None:
         if self._checkpoints is None or self._checkpoints.latest == self._update_id:
             return
         t0 = self._clock()
-        books = {
-            **self._identity(),
-            "slots": [t.tenant_id if t else None for t in self.learner.slots],
-            "versions": dict(self.learner.versions),
-            "tenants": {
-                n: {"spec": spec_to_json(b.spec), "books": b.to_json()} for n, b in self._buffers.items()
-            },
-            "snapshots": [s.line for s in self._snapshots],
-        }
-        self._checkpoints.save(
-            Saved(
-                step=self._update_id,
-                arrays=self._arrays(),
-                snapshots=snapshot_trees(self._snapshots),
-                books=books,
-            )
+        resume.save(
+            self._checkpoints, self._update_id, self.learner, self._buffers, self._snapshots, self._identity()
         )
         self._event("checkpoint", {"step": self._update_id, "blocked_ns": self._clock() - t0})
 
@@ -451,21 +417,6 @@ class Trainer:
             "slot_count": len(self.learner.slots),
             "max_rank": self.learner.max_rank,
         }
-
-    def _check_same_run(self, books: Mapping[str, Any]) -> None:
-        here = self._identity()
-        wrong = [f"{k} {books[k]!r}, here {v!r}" for k, v in here.items() if books[k] != v]
-        for buffer in self._buffers.values():
-            name, spec = buffer.spec.tenant_id, buffer.spec
-            if name not in books["tenants"]:
-                wrong.append(f"no tenant {name!r}")
-            elif names := differing(spec_from_json(books["tenants"][name]["spec"]), spec):
-                wrong.append(f"tenant {name!r} with another {', '.join(names)}")
-        if wrong:
-            raise CheckpointError(
-                f"{self.spec.checkpoint_dir} holds another run: {'; '.join(wrong)}. Use the settings it was "
-                "made with, or a new folder."
-            )
 
     def _drop_open(self, name: str) -> None:
         buffer = self._buffers[name]

@@ -21,8 +21,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tunix_core.checkpoint import Checkpoints, Saved, differing, spec_from_json, spec_to_json
+from tunix_core.checkpoint import Checkpoints, Saved
 from tunix_core.errors import CheckpointError, ConfigError
+from tunix_core.resume import differing, spec_from_json, spec_to_json
 from tunix_core.runspec import TrainerSpec
 from tunix_core.tenant import FINAL_FATES, Ledger, from_runs, to_runs
 from tunix_core.testing import (
