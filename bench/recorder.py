@@ -33,11 +33,24 @@ FIGURES = (
     "kl",
     "logprob_gap",
     "entropy",
+    "ratio_mean",
+    "ratio_min",
+    "ratio_max",
+    "rejected_fraction",
+    "max_log_is_weight_raw",
+    "max_log_is_weight",
     "reward_mean",
     "reward_mean_kept",
 )
 """Of an update; null where they weren't finite."""
-COUNTS = ("loss_tokens", "real_tokens", "executed_slots", "groups_no_signal", "invalid_rewards")
+COUNTS = (
+    "loss_tokens",
+    "effective_loss_tokens",
+    "real_tokens",
+    "executed_slots",
+    "groups_no_signal",
+    "invalid_rewards",
+)
 
 
 class RunRecorder:

@@ -118,7 +118,10 @@ class RolloutLine(Line):
 
 
 class UpdateLine(Line):
-    """What one optimizer update did to one tenant. `staleness` counts sampled tokens by their staleness."""
+    """What one optimizer update did to one tenant. `staleness` counts sampled tokens by their staleness.
+
+    The last fields are newer than the first records, which read as null.
+    """
 
     arm: Name
     seed: Int
@@ -148,6 +151,13 @@ class UpdateLine(Line):
     groups_no_signal: Count
     invalid_rewards: Count
     skipped: str | None
+    ratio_mean: float | None = None
+    ratio_min: float | None = None
+    ratio_max: float | None = None
+    rejected_fraction: float | None = None
+    max_log_is_weight_raw: float | None = None
+    max_log_is_weight: float | None = None
+    effective_loss_tokens: Count | None = None
 
 
 class EvalLine(Line):

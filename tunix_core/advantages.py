@@ -69,12 +69,14 @@ def group_advantages(
       kind: 'grpo', 'dr_grpo', 'rloo' or 'maxrl'.
       valid: [..., G]; false leaves a member out (a truncated episode, say).
       ddof: 0 for the population standard deviation, 1 for the sample one ('grpo' only).
-      eps: added to the standard deviation ('grpo' only).
+      eps: added to the standard deviation ('grpo' only); positive.
     """
     if kind not in ADVANTAGES:
         raise ConfigError(f"Advantage {kind!r} not found. The kinds are {', '.join(ADVANTAGES)}.")
     if ddof not in (0, 1):
         raise ConfigError(f"ddof is {ddof}; use 0 (population) or 1 (sample).")
+    if not 0 < eps < np.inf:
+        raise ConfigError(f"eps is {eps}; use a small positive number.")
     values = _as_float64(rewards)
     if values.ndim == 0:
         raise ValueError("rewards is a scalar; give the rewards of a whole group.")

@@ -9,6 +9,9 @@ from tunix_core.errors import ConfigError
 from tunix_core.losses import MAX_LOG_RATIO
 from tunix_core.types import Array
 
+KL_ESTIMATORS = ("k1", "k2", "k3")
+"""Kinds of `kl_penalty`."""
+
 
 def kl_penalty(
     policy_logprobs: Array, reference_logprobs: Array, loss_mask: Array, kind: str = "k3"
@@ -22,7 +25,7 @@ def kl_penalty(
       tangent, so value and gradient stay finite and still pull back.
     Source: Schulman 2020, joschu.net/blog/kl-approx.html.
     """
-    if kind not in ("k1", "k2", "k3"):
+    if kind not in KL_ESTIMATORS:
         raise ConfigError(f"KL estimator {kind!r} not found. The estimators are k1, k2 and k3.")
     mask = jnp.asarray(loss_mask, bool)
     policy = jnp.where(mask, jnp.asarray(policy_logprobs, jnp.float32), 0.0)

@@ -48,9 +48,9 @@ class LossConfig:
     """Masked importance sampling rejects below it."""
 
     def __post_init__(self) -> None:
-        if self.clip_low < 0 or self.clip_high < 0:
+        if not (self.clip_low >= 0 and self.clip_high >= 0):
             raise ConfigError(f"Clips are {self.clip_low} and {self.clip_high}; use 0 or more.")
-        if not 0 <= self.is_floor <= self.is_cap or self.is_cap <= 0:
+        if not (0 <= self.is_floor <= self.is_cap and self.is_cap > 0):
             raise ConfigError(
                 f"is_floor {self.is_floor} and is_cap {self.is_cap} leave no weight; use 0 <= floor <= cap."
             )
@@ -58,7 +58,9 @@ class LossConfig:
     @classmethod
     def from_spec(cls, spec: LossSpec) -> LossConfig:
         """The constants that a tenant's LossSpec names."""
-        return cls(clip_low=spec.clip_low, clip_high=spec.clip_high, is_cap=spec.is_cap)
+        return cls(
+            clip_low=spec.clip_low, clip_high=spec.clip_high, is_cap=spec.is_cap, is_floor=spec.is_floor
+        )
 
 
 DEFAULTS = LossConfig()
@@ -69,7 +71,8 @@ class PolicyLoss(NamedTuple):
 
     per_token: Array
     diagnostics: dict[str, Array]
-    """ratio and is_weight float32; log_is_weight float32, before clamp and cap; clipped and rejected bool."""
+    """ratio and is_weight float32; log_is_weight float32, before clamp and cap; clipped, rejected and silent bool.
+    Silent tokens carry no policy gradient: their advantage is zero, they were rejected, or the clip took it."""
 
 
 class Tokens(NamedTuple):
@@ -154,15 +157,20 @@ def _result(
     log_is_weight: Array | None = None,
     clipped: Array | None = None,
     rejected: Array | None = None,
+    silenced: Array | None = None,
 ) -> PolicyLoss:
     stop = jax.lax.stop_gradient
     no = jnp.zeros_like(t.mask)
+    silent = (
+        (t.advantages == 0) | (no if rejected is None else rejected) | (no if silenced is None else silenced)
+    )
     diagnostics = {
         "ratio": jnp.where(t.mask, stop(ratio), 0.0),
         "is_weight": jnp.where(t.mask, 1.0 if is_weight is None else stop(is_weight), 0.0),
         "log_is_weight": jnp.where(t.mask, 0.0 if log_is_weight is None else stop(log_is_weight), 0.0),
         "clipped": no if clipped is None else t.mask & stop(clipped),
         "rejected": no if rejected is None else t.mask & stop(rejected),
+        "silent": t.mask & stop(silent),
     }
     return PolicyLoss(jnp.where(t.mask, per_token, 0.0), diagnostics)
 
@@ -188,7 +196,7 @@ def ppo_clip(t: Tokens, config: LossConfig) -> PolicyLoss:
     """
     ratio = _exp(t.policy - t.behavior)
     surrogate, clipped = _clipped_surrogate(ratio, t.advantages, config)
-    return _result(t, -surrogate, ratio=ratio, clipped=clipped)
+    return _result(t, -surrogate, ratio=ratio, clipped=clipped, silenced=clipped)
 
 
 @policy_loss
@@ -203,7 +211,13 @@ def decoupled_ppo(t: Tokens, config: LossConfig) -> PolicyLoss:
     ratio = _exp(t.policy - t.proximal)
     surrogate, clipped = _clipped_surrogate(ratio, t.advantages, config)
     return _result(
-        t, -weight * surrogate, ratio=ratio, is_weight=weight, log_is_weight=log_weight, clipped=clipped
+        t,
+        -weight * surrogate,
+        ratio=ratio,
+        is_weight=weight,
+        log_is_weight=log_weight,
+        clipped=clipped,
+        silenced=clipped,
     )
 
 
@@ -282,7 +296,7 @@ def gspo(t: Tokens, config: LossConfig) -> PolicyLoss:
     """
     ratio = _exp(sequence_log_ratio(t.policy - t.behavior, t.mask, t.segment_ids, "mean"))
     surrogate, clipped = _clipped_surrogate(ratio, t.advantages, config)
-    return _result(t, -surrogate, ratio=ratio, clipped=clipped)
+    return _result(t, -surrogate, ratio=ratio, clipped=clipped, silenced=clipped)
 
 
 def _masked(t: Tokens, log_weight: Array, config: LossConfig) -> PolicyLoss:
@@ -313,6 +327,10 @@ def sequence_log_ratio(log_ratio: Array, loss_mask: Array, segment_ids: Array, k
         return total[row_segments]
 
     return jax.vmap(per_row)(jnp.asarray(log_ratio, jnp.float32), mask, segments)
+
+
+AGGREGATIONS = ("token_mean", "sequence_mean", "constant")
+"""Kinds of `sequence_token_weights`."""
 
 
 def sequence_token_weights(

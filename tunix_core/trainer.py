@@ -121,7 +121,7 @@ class Trainer:
     def warm_up(self) -> None:
         """Compiles every shape the run will use and leaves no trace in its state."""
         self.learner.warm_up(score=self.spec.self_check)
-        self.sampler.warm_up()
+        self.sampler.warm_up(cuts=any(s.cuts for s in self._sampling.values()))
         for name, slot in self.learner.slot_of.items():
             adapter = self.learner.adapter(name)
             self.sampler.publish(adapter, slot)

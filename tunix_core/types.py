@@ -61,12 +61,20 @@ class Fate(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingSpec:
-    """How tokens are drawn. temperature 0 is greedy and allowed in evaluation only."""
+    """How tokens are drawn. temperature 0 is greedy and allowed in evaluation only.
+
+    top_p and top_k cut the distribution; sampler and learner make the same cut, so ratios compare like with like.
+    """
 
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
     max_new_tokens: int = 16
+
+    @property
+    def cuts(self) -> bool:
+        """Whether any token of the vocabulary may be left out."""
+        return self.top_p < 1 or self.top_k > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,16 +101,27 @@ class OptimizerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossSpec:
-    """Names of functions in `advantages` and `losses`, and their constants."""
+    """Names of functions in `advantages`, `losses` and `kl`, and all their constants.
+
+    A group whose advantages are all zero teaches nothing and stays in the denominator: leaving it out would
+    raise the step size whenever a task is nearly solved, or hardly at all.
+    """
 
     advantage: str = "grpo"
+    advantage_ddof: int = 0
+    """0: population standard deviation, 1: sample standard deviation ('grpo' only)."""
+    advantage_eps: float = 1e-6
+    """Added to the standard deviation ('grpo' only)."""
     policy: str = "decoupled_ppo"
     clip_low: float = 0.2
     clip_high: float = 0.28
+    is_floor: float = 0.5
     is_cap: float = 2.0
     kl_coefficient: float = 0.0
     kl_estimator: str = "k3"
     aggregation: str = "token_mean"
+    normaliser: float | None = None
+    """Tokens a sequence is divided by in 'constant' aggregation; None is the tenant's max_new_tokens."""
     truncated: str = "count"
     """'count' learns from episodes cut at the token limit (reward as graded); 'mask' leaves them out."""
 
@@ -311,6 +330,7 @@ class UpdateReport:
     clip_fraction: float
     is_ess: float
     max_is_weight: float
+    """Largest importance weight that entered the loss, after clamp, cap and rejection."""
     kl: float
     logprob_gap: float
     """Mean |proximal - behaviour| log-probability over sampled tokens."""
@@ -325,6 +345,18 @@ class UpdateReport:
     groups_no_signal: int
     invalid_rewards: int
     skipped: str | None = None
+    ratio_mean: float = 1.0
+    """Of policy / behaviour over the loss tokens, before any clip; 1 where there are none, as for the next two."""
+    ratio_min: float = 1.0
+    ratio_max: float = 1.0
+    rejected_fraction: float = 0.0
+    """Share of the loss tokens that the loss's mask rejected."""
+    max_log_is_weight_raw: float = 0.0
+    """Largest |log importance weight| before clamp and cap."""
+    max_log_is_weight: float = 0.0
+    """The same of the weights that entered the loss; rejected tokens have none."""
+    effective_loss_tokens: int = 0
+    """Loss tokens that carry a policy gradient: advantage not zero, neither rejected nor silenced by a clip."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

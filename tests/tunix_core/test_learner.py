@@ -11,232 +11,43 @@ import jax
 import numpy as np
 import pytest
 
+from tests.tunix_core.learning import (
+    BASE,
+    BUCKET,
+    NAMES,
+    TENANTS,
+    gradients,
+    group,
+    hashes,
+    make,
+    np_logprobs,
+    on_policy,
+    sequences_of,
+    shown,
+    trajectory,
+    update,
+)
 from tunix_core import packing
 from tunix_core.errors import ConfigError, LearnerError
-from tunix_core.learner.stage import Learner, tenant_batch
+from tunix_core.learner.stage import tenant_batch
 from tunix_core.learner.state import init_state
-from tunix_core.learner.update import accumulate, apply, empty_tally, score, score_tokens
+from tunix_core.learner.update import apply, score, score_tokens
 from tunix_core.losses import POLICY_LOSSES
 from tunix_core.model.decoder import Decoder
-from tunix_core.model.lora import Factors, factors_sha256, read_slot
+from tunix_core.model.lora import factors_sha256, read_slot
 from tunix_core.telemetry import compile_counter
-from tunix_core.testing import random_adapter, tiny_base, tiny_tenant
+from tunix_core.testing import random_adapter, tiny_tenant
 from tunix_core.types import (
     Bucket,
-    EpisodeTicket,
-    Fate,
     Group,
     LossSpec,
     OptimizerSpec,
     SamplingSpec,
     Span,
     StopReason,
-    TenantSpec,
     TrainSequence,
-    Trajectory,
     Turn,
-    UpdateReport,
 )
-
-BASE = tiny_base()
-NAMES = ("t0", "t1", "t2")
-BUCKET = Bucket(rows=4, length=32)
-TENANTS = tuple(tiny_tenant(n, optimizer=OptimizerSpec(learning_rate=0.05, kind="sgd")) for n in NAMES)
-
-
-# ---------------------------------------------------------------- making groups
-
-
-def turn(ids: Sequence[int], *, sampled: bool, rng: np.random.Generator, version: int, cut: bool) -> Turn:
-    n = len(ids)
-    return Turn(
-        role="policy" if sampled else "environment",
-        text="",
-        token_ids=np.asarray(ids, np.int32),
-        loss_mask=np.full(n, sampled),
-        behavior_logprobs=np.where(sampled, -rng.uniform(0.5, 3.0, n), 0).astype(np.float32),
-        policy_version=np.full(n, version if sampled else -1, np.int32),
-        stop=(StopReason.MAX_TOKENS if cut else StopReason.EOS) if sampled else None,
-        t_start_ns=0,
-        t_end_ns=0,
-    )
-
-
-def trajectory(
-    reward: float = 1.0,
-    *,
-    tenant: str = "t0",
-    ordinal: int = 0,
-    sample: int = 0,
-    shape: Sequence[int] = (3, 4),
-    stop: StopReason = StopReason.TERMINATED,
-    version: int = 0,
-    error: str | None = None,
-) -> Trajectory:
-    """Token counts alternate: read, sampled, read, sampled, ..."""
-    rng = np.random.default_rng([ordinal, sample, NAMES.index(tenant)])
-    turns = tuple(
-        turn(
-            rng.integers(0, 8, n),
-            sampled=i % 2 == 1,
-            rng=rng,
-            version=version,
-            cut=stop is not StopReason.TERMINATED and i == len(shape) - 1,
-        )
-        for i, n in enumerate(shape)
-    )
-    return Trajectory(
-        ticket=EpisodeTicket(
-            tenant_id=tenant,
-            ordinal=ordinal,
-            sample_index=sample,
-            env_id="e",
-            split="train",
-            env_seed=0,
-            item_index=0,
-        ),
-        item_uid="u",
-        turns=turns,
-        reward=reward,
-        grade_status="",
-        stop=stop,
-        fate=Fate.ERRORED if error else Fate.OPEN,
-        t_start_ns=0,
-        t_end_ns=0,
-        error=error,
-    )
-
-
-SHAPES = ((3, 4), (6, 5), (3, 4, 3, 5), (5, 1), (2, 6, 2, 4, 2, 6), (7, 3))
-
-
-def group(
-    rewards: Sequence[Any] = (1.0, 0.0, 0.0, 1.0), *, tenant: str = "t0", ordinal: int = 0, version: int = 0
-) -> Group:
-    members = tuple(
-        trajectory(
-            r,
-            tenant=tenant,
-            ordinal=ordinal,
-            sample=i,
-            shape=SHAPES[(ordinal + i) % len(SHAPES)],
-            version=version,
-        )
-        for i, r in enumerate(rewards)
-    )
-    return Group(tenant_id=tenant, ordinal=ordinal, trajectories=members)
-
-
-def make(
-    tenants: Sequence[TenantSpec] = TENANTS,
-    *,
-    max_rank: int = 2,
-    buckets: Sequence[Bucket] = (BUCKET,),
-    params: Any = None,
-    trained: bool = True,
-    spans: list[Span] | None = None,
-) -> Learner:
-    """A learner; `trained` puts random adapters in, so that every matrix has a gradient."""
-    learner = Learner(
-        BASE.config,
-        BASE.params if params is None else params,
-        tenants,
-        max_rank=max_rank,
-        buckets=buckets,
-        clock_ns=lambda: 0,
-        on_span=(spans if spans is not None else []).append,
-    )
-    if trained:
-        each = [random_adapter(seed=i, rank=max_rank).factors for i in range(len(tenants))]
-        factors = jax.tree.map(lambda *x: np.stack(x), *each)
-        learner.state = learner.state._replace(
-            adapters=learner.state.adapters._replace(factors=jax.device_put(factors))
-        )
-    return learner
-
-
-def gradients(
-    learner: Learner,
-    sequences: Sequence[TrainSequence],
-    weights: Sequence[float],
-    buckets: Sequence[Bucket] = (BUCKET,),
-) -> tuple[Factors, Any]:
-    """Gradient sums and tally of given sequences, packed into given buckets."""
-    plan = packing.plan([len(s.token_ids) for s in sequences], [s.tenant_id for s in sequences], buckets)
-    grad_sum = jax.tree.map(np.zeros_like, learner.state.adapters.factors)
-    tally = empty_tally(len(learner.slots))
-    for batch in packing.pack(sequences, weights, learner.slot_of, learner.versions, plan):
-        grad_sum, tally = accumulate(
-            learner.params,
-            *learner.state.adapters,
-            learner.hyper.temperature,
-            learner._loss_index,
-            batch,
-            grad_sum,
-            tally,
-            config=learner.config,
-            losses=learner.losses,
-        )
-    return jax.device_get((grad_sum, tally))
-
-
-def hashes(learner: Learner) -> dict[str, str]:
-    return {n: learner.adapter(n).sha256 for n in learner.slot_of}
-
-
-def update(learner: Learner, *groups: Group, update_id: int = 0) -> dict[str, UpdateReport]:
-    due: dict[str, list[Group]] = {}
-    for g in groups:
-        due.setdefault(g.tenant_id, []).append(g)
-    return {r.tenant_id: r for r in learner.update(update_id, due)}
-
-
-def shown(report: UpdateReport) -> dict[str, Any]:
-    """All figures of a report that are the tenant's own."""
-    every = {name: getattr(report, name) for name in UpdateReport.__dataclass_fields__}
-    return {k: v for k, v in every.items() if k not in ("real_tokens", "executed_slots")}
-
-
-# ---------------------------------------------------------------- an independent model in numpy
-
-
-def np_logprobs(factors: Mapping[str, Any], scale: float, ids: np.ndarray, temperature: float) -> np.ndarray:
-    """Float64 log-probabilities of ids [n] under a one-layer decoder with one adapter; entry 0 is 0."""
-    p = jax.tree.map(lambda x: np.asarray(x, np.float64), BASE.params)
-    layer = jax.tree.map(lambda x: x[0], p["layers"])
-    n = len(ids)
-
-    def norm(x: np.ndarray, gain: np.ndarray) -> np.ndarray:
-        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * gain
-
-    def dense(name: str, x: np.ndarray) -> np.ndarray:
-        a, b = factors[name]
-        return x @ layer[name]["kernel"] + scale * (x @ a[0]) @ b[0]
-
-    def turned(x: np.ndarray) -> np.ndarray:
-        """Rotary: the pair (i, i + 2) of a head of 4 as one complex number."""
-        z = x[..., :2] + 1j * x[..., 2:]
-        angle = np.arange(n)[:, None] * 10_000.0 ** (-np.arange(2) / 2)
-        z = z * np.exp(1j * angle)[:, None]
-        return np.concatenate([z.real, z.imag], -1)
-
-    x = p["embed_tokens"][ids]
-    h = norm(x, layer["input_layernorm"]["scale"])
-    q = turned(dense("q_proj", h).reshape(n, 4, 4))
-    k = turned(dense("k_proj", h).reshape(n, 2, 4))
-    v = dense("v_proj", h).reshape(n, 2, 4)
-    mixed = np.zeros((n, 4, 4))
-    for head in range(4):
-        s = q[:, head] @ k[:, head // 2].T / 2.0
-        w = np.exp(np.where(np.tri(n, dtype=bool), s, -np.inf))
-        mixed[:, head] = w / w.sum(-1, keepdims=True) @ v[:, head // 2]
-    x = x + dense("o_proj", mixed.reshape(n, 16))
-    h = norm(x, layer["post_attention_layernorm"]["scale"])
-    gate = dense("gate_proj", h)
-    x = x + dense("down_proj", gate / (1 + np.exp(-gate)) * dense("up_proj", h))
-    logits = norm(x, p["norm"]["scale"]) @ p["embed_tokens"].T / temperature
-    logprobs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    return np.concatenate([[0.0], logprobs[np.arange(n - 1), ids[1:]]])
 
 
 def np_gradient(
@@ -463,13 +274,6 @@ def test_a_group_without_signal_stays_in_the_denominator() -> None:
 
 
 # ---------------------------------------------------------------- packing and cuts
-
-
-def sequences_of(tenant: str = "t0") -> tuple[list[TrainSequence], list[float]]:
-    made = tenant_batch(
-        [group((1.0, 0.0, 0.3, 0.9), tenant=tenant, ordinal=k) for k in range(2)], LossSpec(), 6.0
-    )
-    return list(made.sequences), made.weights.tolist()
 
 
 def test_gradient_sums_do_not_depend_on_rows_length_or_cut() -> None:
@@ -700,23 +504,6 @@ def test_a_fresh_tenant_has_a_gradient_on_b_and_none_on_a() -> None:
 # ---------------------------------------------------------------- figures
 
 
-def on_policy(g: Group, learner: Learner, shift: float = 0.0) -> Group:
-    """The group with the learner's own log-probabilities, shifted, as its behaviour."""
-
-    def rewritten(t: Trajectory) -> Trajectory:
-        ids = np.concatenate([u.token_ids for u in t.turns])
-        slot = learner.slot_of[g.tenant_id]
-        scores = np_logprobs(read_slot(learner.state.adapters.factors, slot), 2.0, ids, 1.0) + shift
-        turns, at = [], 0
-        for u in t.turns:
-            n = len(u.token_ids)
-            turns.append(replace(u, behavior_logprobs=scores[at : at + n].astype(np.float32)))
-            at += n
-        return replace(t, turns=tuple(turns))
-
-    return replace(g, trajectories=tuple(map(rewritten, g.trajectories)))
-
-
 def test_on_policy_figures_are_those_of_equal_policies() -> None:
     learner = make()
     report = update(learner, on_policy(group(), learner))["t0"]
@@ -724,7 +511,41 @@ def test_on_policy_figures_are_those_of_equal_policies() -> None:
     assert report.kl == pytest.approx(0, abs=1e-6)
     assert report.is_ess == pytest.approx(1, abs=1e-6)
     assert report.max_is_weight == pytest.approx(1, abs=1e-5)
-    assert report.clip_fraction == 0
+    assert report.clip_fraction == report.rejected_fraction == 0
+    assert report.effective_loss_tokens == report.loss_tokens
+    assert report.max_log_is_weight_raw == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 5])
+def test_the_mean_ratio_is_one_on_policy_however_many_sequences(groups: int) -> None:
+    """A ratio broadcast against the batch would grow with it (huggingface/trl pull 6121)."""
+    learner = make()
+    report = update(learner, *(on_policy(group(ordinal=k), learner) for k in range(groups)))["t0"]
+    for figure in (report.ratio_mean, report.ratio_min, report.ratio_max):
+        assert figure == pytest.approx(1, abs=1e-5)
+
+
+def test_weights_are_shown_before_and_after_the_clamp_and_the_cap() -> None:
+    """One token whose behaviour log-probability is 200 below the learner's: clamped at 20, capped at 2."""
+    learner = make()
+    g = on_policy(group(), learner)
+    t = g.trajectories[1]
+    behaviour = t.turns[1].behavior_logprobs.copy()
+    behaviour[2] -= 200
+    far = replace(t, turns=(t.turns[0], replace(t.turns[1], behavior_logprobs=behaviour), *t.turns[2:]))
+    report = update(learner, replace(g, trajectories=(g.trajectories[0], far, *g.trajectories[2:])))["t0"]
+    assert report.max_log_is_weight_raw == pytest.approx(200, rel=1e-5)
+    assert report.max_log_is_weight == pytest.approx(math.log(2), abs=1e-5)
+    assert report.max_is_weight == pytest.approx(2)
+    assert report.ratio_max == pytest.approx(math.exp(20), rel=1e-4)
+    assert report.ratio_min == pytest.approx(1, abs=1e-5)
+    assert math.isfinite(report.loss) and math.isfinite(report.grad_norm)
+
+
+def test_figures_of_an_update_without_tokens_are_neutral() -> None:
+    report = update(make(), Group(tenant_id="t0", ordinal=0, trajectories=()))["t0"]
+    assert (report.ratio_mean, report.ratio_min, report.ratio_max) == (1.0, 1.0, 1.0)
+    assert report.effective_loss_tokens == 0
 
 
 def test_off_policy_figures_show_the_gap_and_the_cap() -> None:
@@ -737,10 +558,12 @@ def test_off_policy_figures_show_the_gap_and_the_cap() -> None:
     assert report.kl == pytest.approx(1 / 3 - 1 + math.log(3), abs=1e-5)
 
 
-def test_entropy_of_a_uniform_policy_is_the_log_of_the_vocabulary() -> None:
+@pytest.mark.parametrize("length", [15, 32, 61])
+def test_entropy_of_a_uniform_policy_is_the_log_of_the_vocabulary_at_any_width(length: int) -> None:
     params = jax.tree.map(np.array, BASE.params)
     params["embed_tokens"] *= 0
-    assert update(make(params=params), group())["t0"].entropy == pytest.approx(math.log(8), abs=1e-6)
+    learner = make(params=params, buckets=[Bucket(rows=4, length=length)])
+    assert update(learner, group((1.0, 0.0)))["t0"].entropy == pytest.approx(math.log(8), abs=1e-6)
 
 
 def test_staleness_is_counted_per_token_and_the_future_is_refused() -> None:
@@ -810,8 +633,19 @@ def test_the_kl_term_pulls_back_to_the_base_without_any_signal_and_not_a_neighbo
         ({"optimizer": OptimizerSpec(learning_rate=math.nan)}, "learning_rate"),
         ({"optimizer": OptimizerSpec(clip_norm=0.0)}, "clip_norm"),
         ({"sampling": SamplingSpec(temperature=0.0)}, "temperature"),
-        ({"sampling": SamplingSpec(top_p=0.9)}, "top_p"),
-        ({"sampling": SamplingSpec(top_k=5)}, "top_k"),
+        ({"sampling": SamplingSpec(temperature=math.inf)}, "temperature"),
+        ({"sampling": SamplingSpec(top_p=0.0)}, "top_p is 0.0"),
+        ({"sampling": SamplingSpec(top_p=1.5)}, "top_p is 1.5"),
+        ({"sampling": SamplingSpec(top_k=-1)}, "top_k is -1"),
+        ({"loss": LossSpec(is_floor=3.0)}, "is_floor 3.0"),
+        ({"loss": LossSpec(is_cap=math.nan)}, "is_cap nan"),
+        ({"loss": LossSpec(clip_low=-0.1)}, "Clips are -0.1"),
+        ({"loss": LossSpec(clip_high=math.nan)}, "Clips are 0.2 and nan"),
+        ({"loss": LossSpec(kl_coefficient=-1.0)}, "kl_coefficient is -1.0"),
+        ({"loss": LossSpec(advantage_ddof=2)}, "advantage_ddof 2 not found"),
+        ({"loss": LossSpec(advantage_eps=0.0)}, "advantage_eps is 0.0"),
+        ({"loss": LossSpec(aggregation="constant", normaliser=0.0)}, "normaliser is 0.0"),
+        ({"loss": LossSpec(normaliser=5.0)}, "aggregation 'constant' alone"),
         ({"loss": LossSpec(policy="ppo")}, "'ppo' not found"),
         ({"loss": LossSpec(advantage="gae")}, "'gae' not found"),
         ({"loss": LossSpec(aggregation="mean")}, "'mean' not found"),
@@ -825,6 +659,25 @@ def test_a_setting_that_cannot_work_is_refused_before_anything_is_built(
     with pytest.raises(ConfigError, match=words) as caught:
         make([tiny_tenant("alice", **changes)])
     assert "'alice'" in str(caught.value)
+
+
+def test_the_constants_of_a_loss_spec_reach_advantages_weights_and_losses() -> None:
+    """Rewards (1, 0, 0, 1): sample deviation sqrt(1/3), population 1/2; eps 1 makes them 1.577 and 1.5."""
+    population = tenant_batch([group()], LossSpec(advantage_eps=1.0), 6.0).sequences
+    sample = tenant_batch([group()], LossSpec(advantage_ddof=1, advantage_eps=1.0), 6.0).sequences
+    assert population[0].advantage == pytest.approx(0.5 / 1.5)
+    assert sample[0].advantage == pytest.approx(0.5 / (1 / 3**0.5 + 1))
+    constant = LossSpec(aggregation="constant")
+    np.testing.assert_allclose(tenant_batch([group()], constant, 6.0).weights, 1 / (4 * 6))
+    chosen = replace(constant, normaliser=10.0)
+    np.testing.assert_allclose(tenant_batch([group()], chosen, 6.0).weights, 1 / (4 * 10))
+    # every ratio is 3: rejected by a cap of 2, kept by a cap of 4 with floor 2.5, rejected by floor 3.5
+    for floor, cap, rejected in ((0.5, 2.0, 1.0), (2.5, 4.0, 0.0), (3.5, 4.0, 1.0)):
+        loss = LossSpec(policy="masked_is", is_floor=floor, is_cap=cap)
+        learner = make([replace(t, loss=loss) for t in TENANTS])
+        report = update(learner, on_policy(group(), learner, shift=-math.log(3)))["t0"]
+        assert report.rejected_fraction == rejected
+        assert report.effective_loss_tokens == (0 if rejected else report.loss_tokens)
 
 
 def test_an_unknown_tenant_is_named() -> None:

@@ -15,7 +15,7 @@ from tunix_core import packing
 from tunix_core.advantages import group_advantages, invalid_count
 from tunix_core.errors import ConfigError, LearnerError
 from tunix_core.learner.state import hyper_of, init_state, reset_slot
-from tunix_core.learner.update import accumulate, apply, empty_tally, score_tokens
+from tunix_core.learner.update import Cut, accumulate, apply, empty_tally, score_tokens
 from tunix_core.losses import sequence_token_weights
 from tunix_core.model.config import ModelConfig
 from tunix_core.model.lora import factors_sha256, initial_factors, lora_scale, read_slot
@@ -85,11 +85,12 @@ def flat(trajectory: Trajectory, advantage: float) -> TrainSequence | None:
     )
 
 
-def tenant_batch(groups: Sequence[Group], loss: LossSpec, constant: float) -> TenantBatch:
+def tenant_batch(groups: Sequence[Group], loss: LossSpec, longest_turn: float) -> TenantBatch:
     """Advantages within each group, weights over the tenant's whole update.
 
     Errored trajectories and rewards that are not finite take no part in a group's statistics and carry no
-    loss; so do truncated ones where `loss.truncated` is 'mask'. `constant` normalises 'constant' aggregation.
+    loss; so do truncated ones where `loss.truncated` is 'mask'. 'constant' aggregation divides by
+    `longest_turn` where `loss.normaliser` doesn't say otherwise.
     A trajectory whose advantage is exactly zero stays in the denominator: what a group without signal would
     have weighed is part of the tenant's batch.
     """
@@ -105,7 +106,9 @@ def tenant_batch(groups: Sequence[Group], loss: LossSpec, constant: float) -> Te
         valid = [not (loss.truncated == "mask" and t.stop is not StopReason.TERMINATED) for t in scored]
         invalid += invalid_count(values)
         valid = [v and math.isfinite(r) for v, r in zip(valid, values, strict=True)]
-        advantages = group_advantages(values, loss.advantage, valid=valid)
+        advantages = group_advantages(
+            values, loss.advantage, valid=valid, ddof=loss.advantage_ddof, eps=loss.advantage_eps
+        )
         rewards += [r if math.isfinite(r) else None for r in values]
         if np.any(advantages != 0):
             kept += [r for r in values if math.isfinite(r)]
@@ -117,9 +120,8 @@ def tenant_batch(groups: Sequence[Group], loss: LossSpec, constant: float) -> Te
                 continue
             sequences.append(sequence)
             loss_tokens.append(int(sequence.loss_mask.sum()))
-    weights = sequence_token_weights(
-        loss_tokens, loss.aggregation, constant if loss.aggregation == "constant" else None
-    )
+    normaliser = longest_turn if loss.normaliser is None else loss.normaliser
+    weights = sequence_token_weights(loss_tokens, loss.aggregation, normaliser)
     return TenantBatch(
         sequences=tuple(sequences),
         weights=weights,
@@ -259,6 +261,7 @@ class Learner:
                 batch,
                 grad_sum,
                 tally,
+                self._cut,
                 config=self.config,
                 losses=self.losses,
             )
@@ -316,7 +319,8 @@ class Learner:
         """Log-probabilities float32 [B, L] of the batches' tokens under the adapters of now, one a batch."""
         adapters, temperature = self.state.adapters, self.hyper.temperature
         scored = [
-            score_tokens(self.params, *adapters, temperature, batch, config=self.config) for batch in batches
+            score_tokens(self.params, *adapters, temperature, batch, self._cut, config=self.config)
+            for batch in batches
         ]
         return [np.asarray(s.logprobs) for s in jax.device_get(scored)]
 
@@ -347,6 +351,7 @@ class Learner:
                 batch,
                 self.state.grad_sum,
                 empty_tally(len(self.slots)),
+                self._cut,
                 config=self.config,
                 losses=self.losses,
             )
@@ -356,6 +361,13 @@ class Learner:
                 self.score([batch])
         self.state, _ = apply(self.state, self.hyper, np.zeros(len(self.slots), bool))
         jax.block_until_ready(jnp.zeros(()))
+
+    @property
+    def _cut(self) -> Cut | None:
+        """None while no tenant cuts: the compiled programs then sort no vocabulary."""
+        if not any(t is not None and t.sampling.cuts for t in self.slots):
+            return None
+        return Cut(self.hyper.top_p, self.hyper.top_k)
 
     def _spec(self, tenant_id: str) -> TenantSpec:
         if tenant_id not in self.slot_of:
@@ -420,4 +432,11 @@ class Learner:
             groups_no_signal=share.groups_no_signal,
             invalid_rewards=share.invalid_rewards,
             skipped=skipped,
+            ratio_mean=mean(tally.ratio) if tokens else 1.0,
+            ratio_min=float(tally.ratio_min[slot]) if tokens else 1.0,
+            ratio_max=float(tally.ratio_max[slot]) if tokens else 1.0,
+            rejected_fraction=mean(tally.rejected),
+            max_log_is_weight_raw=float(tally.max_log_weight_raw[slot]),
+            max_log_is_weight=float(tally.max_log_weight[slot]),
+            effective_loss_tokens=int(tally.effective[slot]),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ import optax
 
 from tunix_core.advantages import ADVANTAGES
 from tunix_core.errors import ConfigError
-from tunix_core.losses import POLICY_LOSSES
+from tunix_core.kl import KL_ESTIMATORS
+from tunix_core.losses import AGGREGATIONS, POLICY_LOSSES, LossConfig
 from tunix_core.model.config import ModelConfig
 from tunix_core.model.lora import Adapters, Factors, stack_adapters
 from tunix_core.types import Array, OptimizerSpec, TenantSpec
@@ -32,7 +34,7 @@ class LearnerState(NamedTuple):
 
 
 class Hyper(NamedTuple):
-    """One value per tenant [T], float32; sgd bool; temperature is the one the tenant samples with."""
+    """One value per tenant [T], float32; sgd bool, top_k int32. The last three are those the tenant samples with."""
 
     learning_rate: Array
     warmup_updates: Array
@@ -42,6 +44,8 @@ class Hyper(NamedTuple):
     eps: Array
     sgd: Array
     temperature: Array
+    top_p: Array
+    top_k: Array
 
 
 IDLE = TenantSpec(tenant_id="", env_ids=(), optimizer=OptimizerSpec(learning_rate=0.0))
@@ -67,39 +71,49 @@ def hyper_of(tenants: Sequence[TenantSpec | None]) -> Hyper:
         eps=column("eps"),
         sgd=np.asarray([t.optimizer.kind == "sgd" for t in specs]),
         temperature=np.asarray([t.sampling.temperature for t in specs], np.float32),
+        top_p=np.asarray([t.sampling.top_p for t in specs], np.float32),
+        top_k=np.asarray([t.sampling.top_k for t in specs], np.int32),
     )
 
 
 def _check(tenant: TenantSpec) -> None:
-    o: OptimizerSpec = tenant.optimizer
+    who, o, loss, sampling = f"tenant {tenant.tenant_id!r}", tenant.optimizer, tenant.loss, tenant.sampling
     for name, value, known in (
-        ("advantage", tenant.loss.advantage, tuple(ADVANTAGES)),
-        ("policy loss", tenant.loss.policy, tuple(POLICY_LOSSES)),
-        ("aggregation", tenant.loss.aggregation, ("token_mean", "sequence_mean", "constant")),
-        ("KL estimator", tenant.loss.kl_estimator, ("k1", "k2", "k3")),
-        ("truncated", tenant.loss.truncated, ("count", "mask")),
+        ("optimizer", o.kind, ("adam", "sgd")),
+        ("advantage", loss.advantage, tuple(ADVANTAGES)),
+        ("policy loss", loss.policy, tuple(POLICY_LOSSES)),
+        ("aggregation", loss.aggregation, AGGREGATIONS),
+        ("kl_estimator", loss.kl_estimator, KL_ESTIMATORS),
+        ("truncated", loss.truncated, ("count", "mask")),
+        ("advantage_ddof", loss.advantage_ddof, (0, 1)),
     ):
         if value not in known:
-            raise ConfigError(
-                f"tenant {tenant.tenant_id!r}: {name} {value!r} not found; use one of {', '.join(known)}"
-            )
-    if o.kind not in ("adam", "sgd"):
-        raise ConfigError(f"tenant {tenant.tenant_id!r}: optimizer {o.kind!r} not found; use 'adam' or 'sgd'")
-    if not o.learning_rate >= 0 or not o.clip_norm > 0:
-        raise ConfigError(
-            f"tenant {tenant.tenant_id!r}: learning_rate {o.learning_rate} must be >= 0 and clip_norm "
-            f"{o.clip_norm} > 0"
-        )
-    if not tenant.sampling.temperature > 0:
-        raise ConfigError(
-            f"tenant {tenant.tenant_id!r}: training at temperature {tenant.sampling.temperature} has no "
-            "probability ratios; use a temperature above 0"
-        )
-    if tenant.sampling.top_p < 1 or tenant.sampling.top_k > 0:
-        raise ConfigError(
-            f"tenant {tenant.tenant_id!r}: top_p and top_k cut the sampling distribution, which the learner "
-            "does not reproduce; use them in evaluation only"
-        )
+            choices = ", ".join(map(str, known))
+            raise ConfigError(f"{who}: {name} {value!r} not found; use one of {choices}")
+    for name, value, works, rule in (
+        ("learning_rate", o.learning_rate, o.learning_rate >= 0, ">= 0"),
+        ("clip_norm", o.clip_norm, o.clip_norm > 0, "> 0"),
+        ("advantage_eps", loss.advantage_eps, 0 < loss.advantage_eps < math.inf, "> 0 and finite"),
+        ("kl_coefficient", loss.kl_coefficient, 0 <= loss.kl_coefficient < math.inf, ">= 0 and finite"),
+        (
+            "normaliser",
+            loss.normaliser,
+            loss.normaliser is None or 0 < loss.normaliser < math.inf,
+            "> 0 tokens",
+        ),
+        ("top_p", sampling.top_p, 0 < sampling.top_p <= 1, "in (0, 1]; 1 cuts nothing"),
+        ("top_k", sampling.top_k, sampling.top_k >= 0, ">= 0; 0 cuts nothing"),
+        # at temperature 0 there are no probability ratios to learn from
+        ("temperature", sampling.temperature, 0 < sampling.temperature < math.inf, "> 0 in training"),
+    ):
+        if not works:
+            raise ConfigError(f"{who}: {name} is {value}, but must be {rule}")
+    if loss.normaliser is not None and loss.aggregation != "constant":
+        raise ConfigError(f"{who}: normaliser {loss.normaliser} is read by aggregation 'constant' alone")
+    try:
+        LossConfig.from_spec(loss)
+    except ConfigError as error:
+        raise ConfigError(f"{who}: {error}") from error
 
 
 def adam(b1: Array | float, b2: Array | float, eps: Array | float) -> optax.GradientTransformation:

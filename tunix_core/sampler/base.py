@@ -77,8 +77,8 @@ class Sampler(Protocol):
         """Forgets a tenant's requests."""
         ...
 
-    def warm_up(self) -> None:
-        """Compiles what a run will need; leaves no trace."""
+    def warm_up(self, *, cuts: bool = False) -> None:
+        """Compiles what a run will need, top_p and top_k only with `cuts`; leaves no trace."""
         ...
 
 

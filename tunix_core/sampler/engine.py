@@ -106,8 +106,15 @@ class SamplerEngine:
         self.versions[slot] = adapter.version
         self._outdated |= set(self._running(slot))
 
-    def warm_up(self) -> None:
-        """Compiles every prefill length and the decode step on an idle engine; leaves no trace."""
+    def warm_up(self, *, cuts: bool = False) -> None:
+        """Compiles every prefill length and the decode step on an idle engine; leaves no trace.
+
+        `cuts`: some turns will be sampled with top_p or top_k; while none of them runs, nothing is sorted.
+        """
+        for filtered in (False, True) if cuts else (False,):
+            self._warm_up(filtered)
+
+    def _warm_up(self, filtered: bool) -> None:
         spec = self.spec
         rows, _ = _rows([], spec.prefill_lanes)
         nowhere = np.full(spec.prefill_lanes, spec.slots, np.int32)
@@ -121,7 +128,7 @@ class SamplerEngine:
                 nowhere,
                 rows,
                 config=self.config,
-                filtered=False,
+                filtered=filtered,
             )
         idle = np.zeros(spec.slots, np.int32)
         rows, _ = _rows([], spec.slots)
@@ -136,7 +143,7 @@ class SamplerEngine:
             self._stops,
             config=self.config,
             steps=spec.decode_steps,
-            filtered=False,
+            filtered=filtered,
         )
         jax.block_until_ready(out)
 

@@ -8,22 +8,26 @@ import jax.numpy as jnp
 from tunix_core.types import Array
 
 
-def keep_top(logits: Array, top_p: Array, top_k: Array) -> Array:
-    """Sets logits outside the nucleus (top_p) and the k largest (top_k, 0 = all) to -inf; [S, V] -> [S, V].
+def in_cut(logits: Array, top_p: Array, top_k: Array) -> Array:
+    """Which tokens the nucleus (top_p) and the k largest (top_k, 0 = all) leave; [..., V], [...] -> bool [..., V].
 
     The nucleus is the smallest set of most likely tokens whose probability reaches top_p
     (Holtzman et al. 2019, arXiv 1904.09751); the most likely token always stays.
     """
+    top_p, top_k = top_p[..., None], top_k[..., None]
     order = jnp.argsort(-logits, axis=-1)
-    ordered = jnp.take_along_axis(logits, order, axis=-1)
-    probs = jax.nn.softmax(ordered, axis=-1)
+    probs = jax.nn.softmax(jnp.take_along_axis(logits, order, axis=-1), axis=-1)
     rank = jnp.arange(logits.shape[-1])
     # A rounded sum reaches 1 before its end; a row that cuts nothing must not lose its rarest tokens.
-    keep = ((jnp.cumsum(probs, axis=-1) - probs) < top_p[:, None]) | (top_p[:, None] >= 1)
-    keep &= (top_k[:, None] == 0) | (rank < top_k[:, None])
-    keep = keep.at[:, 0].set(True)
-    inverse = jnp.argsort(order, axis=-1)
-    return jnp.where(jnp.take_along_axis(keep, inverse, axis=-1), logits, -jnp.inf)
+    keep = ((jnp.cumsum(probs, axis=-1) - probs) < top_p) | (top_p >= 1)
+    keep &= (top_k == 0) | (rank < top_k)
+    keep |= rank == 0
+    return jnp.take_along_axis(keep, jnp.argsort(order, axis=-1), axis=-1)
+
+
+def keep_top(logits: Array, top_p: Array, top_k: Array) -> Array:
+    """Sets logits outside the cut (`in_cut`) to -inf; [S, V] -> [S, V]."""
+    return jnp.where(in_cut(logits, top_p, top_k), logits, -jnp.inf)
 
 
 def draw(

@@ -133,7 +133,7 @@ class ScriptedSampler:
         """Forgets a tenant's requests."""
         self._running = [r for r in self._running if r.request.ticket.tenant_id != tenant_id]
 
-    def warm_up(self) -> None:
+    def warm_up(self, *, cuts: bool = False) -> None:
         """Nothing to compile."""
 
     def turn(self) -> list[SampleResult]:
