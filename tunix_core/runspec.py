@@ -24,6 +24,8 @@ class TrainerSpec:
     no_progress_s: float = 120.0
     snapshot_every: int = 0
     """Keep each tenant's adapter every so many updates, beside the first and the last; 0 = those two only."""
+    warn_no_signal_after: int = 10
+    """So many updates of a tenant in a row that taught nothing (all groups right, or all wrong) are told."""
     in_flight_updates: bool = True
     """A new adapter is used from the next token on; off: a running turn ends on the adapter it began with."""
     self_check: bool = True

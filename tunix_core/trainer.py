@@ -8,8 +8,9 @@ decodes, else the loop waits for an environment, and says for which.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -37,6 +38,8 @@ from tunix_core.telemetry import NullObserver, Observer, compile_counter
 from tunix_core.tenant import tickets
 from tunix_core.tokens import Renderer
 from tunix_core.types import EpisodeTicket, Event, Fate, Group, Span, TenantSpec, Trajectory, UpdateReport
+
+_log = logging.getLogger(__name__)
 
 
 class Trainer:
@@ -109,6 +112,7 @@ class Trainer:
         )
         self._on_packed = on_packed
         self._checks: dict[str, SelfCheck] = {}
+        self._without_signal: Counter[str] = Counter()
         self._snapshots: list[Snapshot] = []
         self._update_id = 0
         self._in_window = False
@@ -281,6 +285,7 @@ class Trainer:
                 self._observer.update(report)
                 self._stop_tenant(name, f"update {update_id}: {failure}")
                 continue
+            self._watch_signal(report)
             buffer.learner_version = report.version_after
             published = self._publish(name)
             self._record_all(groups[name], update_id, report.version_before)
@@ -319,6 +324,15 @@ class Trainer:
         self._snapshots.append(snapshot)
         self._event("snapshot", snapshot.line)
         return snapshot
+
+    def _watch_signal(self, report: UpdateReport) -> None:
+        """Tells once, not once an update: a tenant may have learnt all there is, or never see a reward."""
+        name = report.tenant_id
+        self._without_signal[name] = self._without_signal[name] + 1 if report.skipped else 0
+        if self._without_signal[name] == self.spec.warn_no_signal_after:
+            reason = f"{self._without_signal[name]} updates in a row took no step ({report.skipped})"
+            self._event("warning", {"tenant": name, "reason": reason})
+            _log.warning("tenant %r: %s", name, reason)
 
     def _packed(self, packed: PackedUpdate) -> None:
         """Before each step: the first updates are scored for the self-check, then whoever asked is told."""
