@@ -50,6 +50,8 @@ COUNTS = (
     "executed_slots",
     "groups_no_signal",
     "invalid_rewards",
+    "filtered",
+    "filtered_tokens",
 )
 
 

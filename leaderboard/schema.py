@@ -47,7 +47,7 @@ class EventLine(Line):
     Lines are in order of t_ns. Keys: run_start, run_stop {status, recompiles}, group.complete,
     adapter.published {tenant, version, sha256}, snapshot {tenant, version, samples, t_ns}, tenant.stopped,
     self_check {tenant, ratio_min, ratio_mean, ratio_max, mean_gap, loss_tokens, sampled_tokens},
-    compile {fun_name, seconds, cached}, warning.
+    rollout.filtered {tenant, ordinal, sample_index, tokens, reason}, compile {fun_name, seconds, cached}, warning.
     """
 
     seq: Count
@@ -158,6 +158,8 @@ class UpdateLine(Line):
     max_log_is_weight_raw: float | None = None
     max_log_is_weight: float | None = None
     effective_loss_tokens: Count | None = None
+    filtered: Count | None = None
+    filtered_tokens: Count | None = None
 
 
 class EvalLine(Line):

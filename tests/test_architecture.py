@@ -22,7 +22,7 @@ FORBIDDEN = {
 LADDER = [
     {"types", "errors", "environment", "clock"},
     {"advantages", "losses", "kl", "packing", "schedule", "streams", "tenant", "tokens", "evaluation"},
-    {"model", "sampler", "learner", "telemetry"},
+    {"model", "sampler", "learner", "telemetry", "scoring"},
     {"actor", "env_pool", "buffer", "rollout", "runspec", "selfcheck"},
     {"checkpoint", "resume"},
     {"trainer", "testing"},

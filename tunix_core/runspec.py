@@ -18,6 +18,9 @@ class TrainerSpec:
 
     sampler: SamplerSpec = field(default_factory=SamplerSpec)
     buckets: tuple[Bucket, ...] = (Bucket(rows=16, length=128),)
+    overlong: Literal["error", "drop"] = "error"
+    """Buckets too short for the longest possible episode: refused at start, or episodes that exceed them are
+    filtered, counted and told one by one. Nothing is ever cut."""
     runtime: Literal["inline", "threads"] = "threads"
     env_workers: int = 256
     env_timeout_s: float = 60.0
@@ -98,10 +101,13 @@ def check_run(tenants: Sequence[TenantSpec], spec: TrainerSpec) -> None:
     for t in tenants:
         check_tenant(t, spec)
     longest = spec.sampler.max_context + spec.sampler.max_new_tokens
-    if max(b.length for b in spec.buckets) < longest:
+    if spec.overlong not in ("error", "drop"):
+        raise ConfigError(f"overlong is {spec.overlong!r}; use 'error' or 'drop'")
+    if spec.overlong == "error" and max(b.length for b in spec.buckets) < longest:
         raise ConfigError(
             f"buckets {[(b.rows, b.length) for b in spec.buckets]} cannot hold an episode of {longest} tokens "
-            f"(context {spec.sampler.max_context} + turn {spec.sampler.max_new_tokens})"
+            f"(context {spec.sampler.max_context} + turn {spec.sampler.max_new_tokens}); add a longer one, lower "
+            "a limit, or set overlong='drop'"
         )
     if spec.checkpoint_every < 0 or (spec.checkpoint_every and spec.checkpoint_dir is None):
         raise ConfigError(

@@ -20,13 +20,13 @@ import jax.numpy as jnp
 
 from tunix_core import resume
 from tunix_core.actor import Actor, ActorSpec
-from tunix_core.buffer.groups import TenantBuffer
+from tunix_core.buffer.groups import TenantBuffer, final_fate
 from tunix_core.checkpoint import Checkpoints
 from tunix_core.clock import clock_ns
 from tunix_core.env_pool import EnvPool, InlineEnvPool, ThreadEnvPool
 from tunix_core.environment import EnvFactory
 from tunix_core.errors import ConfigError, LearnerError, StalledError
-from tunix_core.learner.stage import Learner, PackedUpdate
+from tunix_core.learner.stage import Learner, PackedUpdate, trained_length
 from tunix_core.model.load import BaseModel
 from tunix_core.model.lora import lora_scale
 from tunix_core.runspec import Restored, Snapshot, TrainerSpec, TrainResult, check_run, check_tenant
@@ -268,8 +268,19 @@ class Trainer:
         if trajectory is None:
             return
         ticket = trajectory.ticket
-        if self._buffers[ticket.tenant_id].add(trajectory):
+        if self._buffers[ticket.tenant_id].add(self._filtered(trajectory)):
             self._event("group.complete", {"tenant": ticket.tenant_id, "ordinal": ticket.ordinal})
+
+    def _filtered(self, trajectory: Trajectory) -> Trajectory:
+        """Marks what no bucket holds. With overlong='error' the buckets hold whatever the sampler can make."""
+        length, longest = trained_length(trajectory), max(b.length for b in self.spec.buckets)
+        if self.spec.overlong == "error" or trajectory.error is not None or length <= longest:
+            return trajectory
+        t = trajectory.ticket
+        reason = f"{length} tokens exceed the longest bucket, {longest}"
+        value = {"tenant": t.tenant_id, "ordinal": t.ordinal, "sample_index": t.sample_index}
+        self._event("rollout.filtered", {**value, "tokens": trajectory.sampled_tokens, "reason": reason})
+        return dataclasses.replace(trajectory, fate=Fate.FILTERED)
 
     def _learn(self, due: Mapping[str, tuple[int, ...]]) -> None:
         update_id, self._update_id = self._update_id, self._update_id + 1
@@ -437,7 +448,7 @@ class Trainer:
         for trajectory in self._actor.drop(name):
             buffer.add(trajectory)
         for trajectory in buffer.close():
-            fate = Fate.ERRORED if trajectory.error is not None else Fate.SURPLUS
+            fate = final_fate(trajectory, Fate.SURPLUS)
             self._observer.trajectory(dataclasses.replace(trajectory, fate=fate), None, None)
 
     def _settle(self) -> None:
@@ -447,16 +458,16 @@ class Trainer:
 
     def _record(self, group: Group, update_id: int | None) -> None:
         for t in group.trajectories:
-            fate = Fate.ERRORED if t.error is not None else Fate.STALE
+            fate = final_fate(t, Fate.STALE)
             self._observer.trajectory(dataclasses.replace(t, fate=fate), update_id, None)
 
     def _record_all(self, groups: Sequence[Group], update_id: int, version: int) -> None:
         for t in (t for group in groups for t in group.trajectories):
-            if t.error is not None:
-                self._observer.trajectory(dataclasses.replace(t, fate=Fate.ERRORED), None, None)
+            ended = dataclasses.replace(t, fate=final_fate(t, Fate.CONSUMED))
+            if ended.fate is Fate.CONSUMED:
+                self._observer.trajectory(ended, update_id, version - t.oldest_version)
             else:
-                consumed = dataclasses.replace(t, fate=Fate.CONSUMED)
-                self._observer.trajectory(consumed, update_id, version - t.oldest_version)
+                self._observer.trajectory(ended, None, None)
 
     def _wait(self, last_progress_ns: int) -> None:
         left = self.spec.no_progress_s - (self._clock() - last_progress_ns) / 1e9

@@ -357,6 +357,9 @@ class UpdateReport:
     """The same of the weights that entered the loss; rejected tokens have none."""
     effective_loss_tokens: int = 0
     """Loss tokens that carry a policy gradient: advantage not zero, neither rejected nor silenced by a clip."""
+    filtered: int = 0
+    """Rollouts of these groups that a declared rule kept from the update (over-long ones), and their tokens."""
+    filtered_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

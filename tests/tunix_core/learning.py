@@ -127,6 +127,7 @@ def make(
     params: Any = None,
     trained: bool = True,
     spans: list[Span] | None = None,
+    devices: Sequence[Any] = (),
 ) -> Learner:
     """A learner; `trained` puts random adapters in, so that every matrix has a gradient."""
     learner = Learner(
@@ -137,6 +138,7 @@ def make(
         buckets=buckets,
         clock_ns=lambda: 0,
         on_span=(spans if spans is not None else []).append,
+        devices=devices,
     )
     if trained:
         each = [random_adapter(seed=i, rank=max_rank).factors for i in range(len(tenants))]

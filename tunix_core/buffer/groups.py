@@ -20,6 +20,13 @@ class _Assembly:
     trajectories: dict[int, Trajectory] = field(default_factory=dict)
 
 
+def final_fate(trajectory: Trajectory, group_fate: Fate) -> Fate:
+    """A member shares its group's fate unless it failed, or a rule had filtered it before."""
+    if trajectory.error is not None:
+        return Fate.ERRORED
+    return Fate.FILTERED if trajectory.fate is Fate.FILTERED else group_fate
+
+
 class TenantBuffer:
     """One tenant's outstanding groups, its versions and its ledger."""
 
@@ -106,12 +113,11 @@ class TenantBuffer:
         return len(group.trajectories) == self.spec.group_size
 
     def take(self, ordinals: Sequence[int], fate: Fate) -> list[Group]:
-        """Removes complete groups and settles them; errored members keep the fate ERRORED."""
+        """Removes complete groups and settles them; errored and filtered members keep their own fates."""
         taken = []
         for ordinal in ordinals:
             members = self._groups.pop(ordinal).trajectories
-            errored = {i: Fate.ERRORED for i, t in members.items() if t.error is not None}
-            self.ledger.settle(ordinal, fate, errored)
+            self.ledger.settle(ordinal, fate, {i: final_fate(t, fate) for i, t in members.items()})
             trajectories = tuple(members[i] for i in sorted(members))
             taken.append(Group(tenant_id=self.spec.tenant_id, ordinal=ordinal, trajectories=trajectories))
         return taken
@@ -121,8 +127,8 @@ class TenantBuffer:
         left = []
         for ordinal in sorted(self._groups):
             members = self._groups[ordinal].trajectories
-            errored = {i: Fate.ERRORED for i, t in members.items() if t.error is not None}
-            self.ledger.settle(ordinal, Fate.SURPLUS, errored)
+            fates = {i: final_fate(t, Fate.SURPLUS) for i, t in members.items()}
+            self.ledger.settle(ordinal, Fate.SURPLUS, fates)
             left += [members[i] for i in sorted(members)]
         self._groups.clear()
         return left

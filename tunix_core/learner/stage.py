@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,14 +15,16 @@ import numpy as np
 from tunix_core import packing
 from tunix_core.advantages import group_advantages, invalid_count
 from tunix_core.errors import ConfigError, LearnerError
+from tunix_core.learner.sharded import accumulate_sharded, data_mesh, replicated, round_up_rows
 from tunix_core.learner.state import hyper_of, init_state, reset_slot
-from tunix_core.learner.update import Cut, accumulate, apply, empty_tally, score_tokens
+from tunix_core.learner.update import Cut, Tally, accumulate, apply, empty_tally, score_tokens
 from tunix_core.losses import sequence_token_weights
 from tunix_core.model.config import ModelConfig
-from tunix_core.model.lora import factors_sha256, initial_factors, lora_scale, read_slot
+from tunix_core.model.lora import Factors, factors_sha256, initial_factors, lora_scale, read_slot
 from tunix_core.types import (
     AdapterVersion,
     Bucket,
+    Fate,
     Group,
     LossSpec,
     PackedBatch,
@@ -44,6 +47,8 @@ class TenantBatch:
     groups_no_signal: int
     reward_mean_kept: float | None
     invalid_rewards: int
+    filtered: int
+    filtered_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +90,18 @@ def flat(trajectory: Trajectory, advantage: float) -> TrainSequence | None:
     )
 
 
+def trained_length(trajectory: Trajectory) -> int:
+    """Tokens of `flat`: what a row must hold to learn from this trajectory; 0 where nothing was sampled."""
+    lengths = np.cumsum([len(t.token_ids) for t in trajectory.turns])
+    sampled = [int(n) for n, t in zip(lengths, trajectory.turns, strict=True) if t.loss_mask.any()]
+    return sampled[-1] if sampled else 0
+
+
 def tenant_batch(groups: Sequence[Group], loss: LossSpec, longest_turn: float) -> TenantBatch:
     """Advantages within each group, weights over the tenant's whole update.
 
     Errored trajectories and rewards that are not finite take no part in a group's statistics and carry no
-    loss; so do truncated ones where `loss.truncated` is 'mask'. 'constant' aggregation divides by
+    loss; so do filtered ones, and truncated ones where `loss.truncated` is 'mask'. 'constant' aggregation divides by
     `longest_turn` where `loss.normaliser` doesn't say otherwise.
     A trajectory whose advantage is exactly zero stays in the denominator: what a group without signal would
     have weighed is part of the tenant's batch.
@@ -100,10 +112,15 @@ def tenant_batch(groups: Sequence[Group], loss: LossSpec, longest_turn: float) -
     kept: list[float] = []
     no_signal = 0
     invalid = 0
+    filtered: list[int] = []
     for group in groups:
         scored = [t for t in group.trajectories if t.error is None]
         values = [t.reward for t in scored]
-        valid = [not (loss.truncated == "mask" and t.stop is not StopReason.TERMINATED) for t in scored]
+        filtered += [t.sampled_tokens for t in scored if t.fate is Fate.FILTERED]
+        valid = [
+            t.fate is not Fate.FILTERED and (loss.truncated == "count" or t.stop is StopReason.TERMINATED)
+            for t in scored
+        ]
         invalid += invalid_count(values)
         valid = [v and math.isfinite(r) for v, r in zip(valid, values, strict=True)]
         advantages = group_advantages(
@@ -129,6 +146,8 @@ def tenant_batch(groups: Sequence[Group], loss: LossSpec, longest_turn: float) -
         groups_no_signal=no_signal,
         reward_mean_kept=float(np.mean(kept)) if kept else None,
         invalid_rewards=invalid,
+        filtered=len(filtered),
+        filtered_tokens=sum(filtered),
     )
 
 
@@ -153,17 +172,23 @@ class Learner:
         device: str = "cpu:0",
         on_packed: Callable[[PackedUpdate], None] = lambda packed: None,
         slots: int = 0,
+        devices: Sequence[Any] = (),
     ) -> None:
         """`on_packed` is told of each step's batches while the learner still holds the weights before it.
 
         `slots` beyond the given tenants stay free for those that join later; 0 = none.
+        `devices`, where there are several, each take their share of a batch's rows (`sharded`); the buckets' rows
+        are rounded up to a multiple of them.
         """
+        self.mesh = data_mesh(devices)
         self.config, self.params, self.max_rank = config, params, max_rank
         spare = max(0, slots - len(tenants))
         self.slots: list[TenantSpec | None] = [*tenants, *[None] * spare]
         self.slot_of = {t.tenant_id: i for i, t in enumerate(tenants)}
         self.state = init_state(config, self.slots, max_rank)
-        self.buckets = tuple(buckets)
+        self.buckets = round_up_rows(buckets, max(len(devices), 1))
+        if self.mesh is not None:
+            self.params, self.state = replicated((self.params, self.state), self.mesh)
         self.versions = dict.fromkeys(self.slot_of, 0)
         self.losses: tuple[LossSpec, ...] = ()
         self._settle_settings()
@@ -252,19 +277,7 @@ class Learner:
         t_step = self._clock_ns()
         grad_sum, tally = self.state.grad_sum, empty_tally(len(self.slots))
         for batch in batches:
-            grad_sum, tally = accumulate(
-                self.params,
-                self.state.adapters.factors,
-                self.state.adapters.scale,
-                self.hyper.temperature,
-                self._loss_index,
-                batch,
-                grad_sum,
-                tally,
-                self._cut,
-                config=self.config,
-                losses=self.losses,
-            )
+            grad_sum, tally = self._accumulate(batch, grad_sum, tally)
         signal = {name for name in due if any(s.advantage != 0 for s in shares[name].sequences)}
         signal |= {n for n in due if shares[n].sequences and self._spec(n).loss.kl_coefficient > 0}
         broken = {name for name in due if not _finite_logprobs(shares[name].sequences)}
@@ -342,25 +355,30 @@ class Learner:
             whole, real = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
             mask, slots = np.zeros(shape, bool), np.zeros(bucket.rows, np.int32)
             batch = PackedBatch(whole, whole, whole, whole, mask, real, real, real, slots)
-            grad_sum, tally = accumulate(
-                self.params,
-                self.state.adapters.factors,
-                self.state.adapters.scale,
-                self.hyper.temperature,
-                self._loss_index,
-                batch,
-                self.state.grad_sum,
-                empty_tally(len(self.slots)),
-                self._cut,
-                config=self.config,
-                losses=self.losses,
-            )
+            grad_sum, tally = self._accumulate(batch, self.state.grad_sum, empty_tally(len(self.slots)))
             self.state = self.state._replace(grad_sum=grad_sum)
             jax.block_until_ready(tally)
             if score:
                 self.score([batch])
         self.state, _ = apply(self.state, self.hyper, np.zeros(len(self.slots), bool))
         jax.block_until_ready(jnp.zeros(()))
+
+    def _accumulate(self, batch: PackedBatch, grad_sum: Factors, tally: Tally) -> tuple[Factors, Tally]:
+        """Adds one batch, on one device or dealt over the mesh; consumes both sums."""
+        add = accumulate if self.mesh is None else partial(accumulate_sharded, mesh=self.mesh)
+        return add(
+            self.params,
+            self.state.adapters.factors,
+            self.state.adapters.scale,
+            self.hyper.temperature,
+            self._loss_index,
+            batch,
+            grad_sum,
+            tally,
+            self._cut,
+            config=self.config,
+            losses=self.losses,
+        )
 
     @property
     def _cut(self) -> Cut | None:
@@ -439,4 +457,6 @@ class Learner:
             max_log_is_weight_raw=float(tally.max_log_weight_raw[slot]),
             max_log_is_weight=float(tally.max_log_weight[slot]),
             effective_loss_tokens=int(tally.effective[slot]),
+            filtered=share.filtered,
+            filtered_tokens=share.filtered_tokens,
         )
