@@ -34,6 +34,8 @@ class TrainerSpec:
     self_check: bool = True
     """Each tenant's first update must be on-policy; off only for samplers whose log-probabilities are made up."""
     device: str = "cpu:0"
+    learner_devices: int = 1
+    """Devices that share the learner's rows; the sampler lives on the first of them."""
     tenant_slots: int = 0
     """Adapter slots; 0 = one for each tenant given. More leave room for tenants that join while others run."""
     max_rank: int = 0
@@ -109,6 +111,8 @@ def check_run(tenants: Sequence[TenantSpec], spec: TrainerSpec) -> None:
             f"(context {spec.sampler.max_context} + turn {spec.sampler.max_new_tokens}); add a longer one, lower "
             "a limit, or set overlong='drop'"
         )
+    if spec.learner_devices < 1:
+        raise ConfigError(f"learner_devices {spec.learner_devices} must be at least 1")
     if spec.checkpoint_every < 0 or (spec.checkpoint_every and spec.checkpoint_dir is None):
         raise ConfigError(
             f"checkpoint_every {spec.checkpoint_every} needs a checkpoint_dir, and must not be negative"

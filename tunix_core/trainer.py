@@ -84,13 +84,14 @@ class Trainer:
             device=spec.device,
             on_packed=self._packed,
             slots=spec.tenant_slots,
+            devices=_devices(spec.learner_devices),
         )
         self.sampler = sampler(
             spec.sampler,
             base.config,
             params,
-            # a copy of its own: the learner's step donates what it overwrites
-            jax.tree.map(jnp.copy, self.learner.state.adapters),
+            # a copy of its own, on one device: the learner's step donates what it overwrites
+            jax.device_put(jax.tree.map(jnp.copy, self.learner.state.adapters), jax.local_devices()[0]),
             stop_ids=renderer.stop_ids,
             clock_ns=self._clock,
             on_span=self._span,
@@ -516,3 +517,10 @@ def _failure(report: UpdateReport, groups: Sequence[Group]) -> str | None:
         # every version would be spent on nothing, and the run would end looking healthy
         return f"all {len(errors)} of its environments failed, the first with {errors[0]}"
     return report.skipped if report.version_after == report.version_before else None
+
+
+def _devices(count: int) -> list[Any]:
+    there = jax.local_devices()
+    if count > len(there):
+        raise ConfigError(f"learner_devices {count}, but this process has {len(there)}: {there[0].platform}")
+    return there[:count]

@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tunix_core.errors import ConfigError
 from tunix_core.learner.sharded import data_mesh, round_up_rows
+from tunix_core.testing import TINY_SPEC, ScriptedEnvs, tiny_tenant, tiny_trainer
 from tunix_core.types import Bucket
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,17 +53,63 @@ for count in (1, 2, 4, 8):
 print(json.dumps(found))
 """
 
+WHOLE_RUN = """
+import json, sys
+from dataclasses import replace
+from pathlib import Path
+from tunix_core.testing import TINY_SPEC, Recorder, ScriptedEnvs, tiny_tenant, tiny_trainer
+
+folder = Path(sys.argv[1])
+
+def run(devices, checkpoints=None, stop_after=99, restore=False):
+    recorder = Recorder()
+    spec = replace(TINY_SPEC, learner_devices=devices, tenant_slots=3, checkpoint_dir=checkpoints)
+    trainer = tiny_trainer(
+        [tiny_tenant("a"), tiny_tenant("b", seed=2)], "S1", ScriptedEnvs(), spec=spec, observer=recorder,
+        should_stop=lambda: len(recorder.reports) >= stop_after,
+    )
+    if restore:
+        trainer.restore()
+    else:
+        trainer.add_tenant(tiny_tenant("late", seed=5))
+    result = trainer.run()
+    hashes = {n: trainer.learner.adapter(n).sha256 for n in ("a", "b", "late")}
+    return result.status, hashes, recorder.reports
+
+status, whole, reports = run(4)
+_, _, single = run(1)
+cut = run(4, folder, stop_after=3)
+again = run(4, folder, restore=True)
+print(json.dumps({
+    "status": [status, cut[0], again[0]],
+    "whole": whole,
+    "again": again[1],
+    "norms": [[r.grad_norm for r in x if r.version_before == 0] for x in (reports, single)],
+}))
+"""
+
+
+def child(code: str, *arguments: str) -> dict[str, Any]:
+    """What a process with eight devices prints."""
+    flags = "--xla_force_host_platform_device_count=8 --xla_cpu_multi_thread_eigen=false"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
 
 def test_every_device_count_gives_the_loss_the_gradient_and_the_adapter_of_one() -> None:
     """Batches of 1, 7, 8, 10 and 16 sequences of unequal lengths; ten rows on eight devices become sixteen.
 
     Source of the case: LargeWorldModel/LWM issue 39 and huggingface/trl pull 3231.
     """
-    flags = "--xla_force_host_platform_device_count=8 --xla_cpu_multi_thread_eigen=false"
-    env = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run([sys.executable, "-c", CHILD], cwd=ROOT, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = child(CHILD)
     for n in (1, 7, 8, 10, 16):
         one = found[f"1 {n}"]
         assert one["norm"] > 1e-3
@@ -71,6 +120,21 @@ def test_every_device_count_gives_the_loss_the_gradient_and_the_adapter_of_one()
                 assert other[figure] == pytest.approx(one[figure], rel=1e-5, abs=1e-5), (figure, count, n)
             assert other["tokens"] == one["tokens"]
             assert other["slots"] == {2: 10, 4: 12, 8: 16}[count] * 32
+
+
+def test_a_whole_run_over_four_devices_takes_in_a_tenant_is_interrupted_and_resumed_to_the_bit(
+    tmp_path: Path,
+) -> None:
+    found = child(WHOLE_RUN, str(tmp_path))
+    assert found["status"] == ["success", "interrupted", "success"]
+    assert found["again"] == found["whole"]
+    four, one = found["norms"]
+    assert len(one) == 3 and four == pytest.approx(one, rel=1e-5)
+
+
+def test_more_devices_than_there_are_are_refused() -> None:
+    with pytest.raises(ConfigError, match="learner_devices 64, but this process has"):
+        tiny_trainer([tiny_tenant()], "S1", ScriptedEnvs(), spec=replace(TINY_SPEC, learner_devices=64))
 
 
 def test_rows_are_rounded_up_to_the_devices() -> None:

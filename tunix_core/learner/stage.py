@@ -233,8 +233,10 @@ class Learner:
         self.slot_of.update({t.tenant_id: i for i, t in enumerate(self.slots) if t is not None})
         self.versions = dict(versions)
         self._settle_settings()
-        arrays = jax.tree.map(jnp.asarray, arrays)
-        self.state = self.state._replace(**arrays)
+        placed = jax.tree.map(jnp.asarray, arrays)
+        if self.mesh is not None:
+            placed = replicated(placed, self.mesh)
+        self.state = self.state._replace(**placed)
 
     def _settle_settings(self) -> None:
         self.hyper = hyper_of(self.slots)
