@@ -102,5 +102,6 @@ def test_a_run_survives_failures_of_single_rollouts_and_counts_them(fault: str, 
     assert done.returncode == 0, done.stderr
     (result,) = RunRecord.open(tmp_path / "run").header.runs
     assert result.updates == {"math": 13}
-    assert result.ledger["math"]["rollouts"]["errored"] == 1
-    assert result.ledger["math"]["rollouts"]["consumed"] == 13 * 4 - 1
+    rollouts = result.ledger["math"].rollouts
+    assert rollouts.errored == 1
+    assert rollouts.consumed == 13 * 4 - 1
