@@ -15,7 +15,7 @@ rewards = st.lists(st.floats(0, 100, width=32), min_size=1, max_size=12)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(("n", "value"), [(7, 0.2), (8, 0.35), (16, 0.95), (8, 1.0), (8, 0.0)])
 def test_constant_group_gets_exact_zeros(kind, dtype, n, value):
-    # GRPO-01: a float32 sum and eps 1e-8 give -0.598 for 7 x 0.2.
+    # a float32 sum and eps 1e-8 give -0.598 for 7 x 0.2.
     result = group_advantages(np.full(n, value, dtype), kind, eps=1e-8)
     assert result.dtype == np.float32 and not result.any()
 
@@ -28,7 +28,7 @@ def test_constant_negative_group_gets_exact_zeros(kind):
 @pytest.mark.parametrize("base", [1.0, 2.0])
 @pytest.mark.parametrize(("ddof", "eps", "size"), [(1, 1e-6, 0.6195), (1, 1e-8, 0.706), (0, 1e-6, 0.833)])
 def test_close_rewards_keep_their_size_whatever_they_share(base, ddof, eps, size):
-    # GRPO-03a: std is 7.07e-6 (sample) or 5e-6 (population), so 5e-6 / (std + eps).
+    # std is 7.07e-6 (sample) or 5e-6 (population), so 5e-6 / (std + eps).
     result = group_advantages([base, base + 1e-5], ddof=ddof, eps=eps)
     assert result == pytest.approx([-size, size], abs=3e-3)
 
@@ -43,14 +43,14 @@ def test_close_rewards_keep_their_size_whatever_they_share(base, ddof, eps, size
     ],
 )
 def test_statistics_do_not_depend_on_the_dtype(group):
-    # GRPO-03b: one outlier of four: (-1, -1, -1, 3) / sqrt(3), or / 2 with the sample deviation.
+    # one outlier of four: (-1, -1, -1, 3) / sqrt(3), or / 2 with the sample deviation.
     assert group_advantages(group, ddof=1) == pytest.approx([-0.5, -0.5, -0.5, 1.5], abs=1e-3)
     assert group_advantages(group) == pytest.approx([-0.57735] * 3 + [1.73205], abs=1e-3)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf"), None])
 def test_an_invalid_reward_is_masked_and_counted(bad):
-    # GRPO-06: the finite members have mean 2/3 and population std sqrt(2)/3.
+    # the finite members have mean 2/3 and population std sqrt(2)/3.
     group = [1, 0, bad, 1]
     assert group_advantages(group, "dr_grpo") == pytest.approx([1 / 3, -2 / 3, 0, 1 / 3])
     assert group_advantages(group) == pytest.approx([0.707107, -1.414214, 0, 0.707107], abs=1e-5)

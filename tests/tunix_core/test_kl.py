@@ -22,7 +22,7 @@ def one(kind, policy, reference, dtype=jnp.float32):
     [("k1", [1, -1, 0, 119]), ("k2", [0.5, 0.5, 0, 7080.5]), ("k3", [0.367879, 0.718282, 0, 118])],
 )
 def test_values(kind, expected):
-    # GRPO-12: k3 = exp(ref - logp) - (ref - logp) - 1, k1 = logp - ref.
+    # k3 = exp(ref - logp) - (ref - logp) - 1, k1 = logp - ref.
     assert [one(kind, *pair)[0] for pair in PAIRS] == pytest.approx(expected, abs=1e-5)
 
 

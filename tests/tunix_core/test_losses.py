@@ -89,7 +89,7 @@ def test_on_policy_gradient_is_that_of_reinforce(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("junk", [0.0, 1.0, -50.0, 1e4, np.nan, np.inf, -np.inf])
 def test_masked_positions_change_nothing(name, junk):
-    # GRPO-18, GRPO-24: placeholders under tool tokens and padding reach no value, gradient or diagnostic.
+    # placeholders under tool tokens and padding reach no value, gradient or diagnostic.
     mask = [[True, False, True, False], [False] * 4]
     segments = [[1, 1, 1, 0], [0] * 4]
 
@@ -171,7 +171,7 @@ def test_gspo_clips_whole_sequences_of_a_row_apart():
 
 
 def test_sequence_ratio_mean_and_product():
-    # GRPO-19a: 0.2 and 0.4 in the loss, a masked -6 beside them.
+    # 0.2 and 0.4 in the loss, a masked -6 beside them.
     for junk in (-6.0, 0.0, np.nan):
         args = np.asarray([[0.2, 0.4, junk]]), [[True, True, False]], [[1, 1, 1]]
         assert float(np.exp(sequence_log_ratio(*args, "mean"))[0, 0]) == pytest.approx(1.349859, rel=1e-5)
@@ -179,7 +179,7 @@ def test_sequence_ratio_mean_and_product():
 
 
 def test_long_sequence_ratio_mean_and_product():
-    # GRPO-19b: 8000 tokens of -3.5e-4 each.
+    # 8000 tokens of -3.5e-4 each.
     args = np.full((1, 8000), -3.5e-4), np.ones((1, 8000), bool), np.ones((1, 8000), int)
     assert float(np.exp(sequence_log_ratio(*args, "mean"))[0, 0]) == pytest.approx(0.99965, abs=1e-5)
     assert float(np.exp(sequence_log_ratio(*args, "sum"))[0, 0]) == pytest.approx(0.0608, abs=1e-4)
@@ -187,7 +187,7 @@ def test_long_sequence_ratio_mean_and_product():
 
 @pytest.mark.parametrize("name", ["masked_is", "sequence_masked_is", "geometric_masked_is"])
 def test_a_rejected_sequence_contributes_exactly_zero(name):
-    # GRPO-19c: one token's log-ratio is 200; the neighbour in the same row stays.
+    # one token's log-ratio is 200; the neighbour in the same row stays.
     policy, behavior = [-1.0, -1.0], [-201.0, -1.0]
     loss, diagnostics, grad = run(name, policy, policy, behavior, [1, 1], segments=[1, 2])
     assert diagnostics["rejected"][0].tolist() == [True, False]
@@ -238,7 +238,7 @@ def test_token_and_sequence_mean_differ_as_they_should():
 
 
 def test_masked_truncated_tokens_leave_numerator_and_denominator():
-    # GRPO-09: 30 tokens of loss 1, five of them in a masked completion: 25 / 25.
+    # 30 tokens of loss 1, five of them in a masked completion: 25 / 25.
     counts = np.asarray([15, 10, 0])
     assert (sequence_token_weights(counts, "token_mean") * counts).sum() == pytest.approx(1.0)
 

@@ -80,7 +80,6 @@ def test_row_counts_are_chosen_for_the_fewest_empty_rows():
 
 
 def test_64_fits_64_and_65_is_an_error_that_names_bucket_and_sample():
-    # PACK-05
     assert plan([63, 64], ["a", "a"], [bucket(2, 64)]).stats.real_tokens == 127
     with pytest.raises(LearnerError, match=r"Sequence 1 of tenant 'b' has 65 tokens; .* bucket holds 64"):
         plan([64, 65], ["a", "b"], [bucket(2, 64)])
@@ -185,7 +184,7 @@ def test_batch_by_hand():
 
 
 def test_ages_of_a_sequence_from_two_policies_are_kept_per_token():
-    # ASYNC-06: 57 tokens of version 7, 71 of version 8, consumed at 9.
+    # 57 tokens of version 7, 71 of version 8, consumed at 9.
     versions = np.asarray([-1] + [7] * 57 + [8] * 71, np.int32)
     _, (batch,) = packed([sequence(129, policy_version=versions)], [bucket(1, 129)], versions=9)
     assert batch.token_age[0].tolist() == [0] + [2] * 57 + [1] * 71
@@ -198,7 +197,6 @@ def test_a_token_from_the_future_is_refused():
 
 @pytest.mark.parametrize("junk", [0.0, 1.0, -50.0, np.nan])
 def test_placeholders_off_the_mask_do_not_reach_the_batch(junk):
-    # GRPO-18
     made = sequence(5, prompt=3)
     dirty = replace(made, behavior_logprobs=np.where(made.loss_mask, made.behavior_logprobs, junk))
     (_, (clean_batch,)), (_, (batch,)) = packed([made], [bucket(1, 5)]), packed([dirty], [bucket(1, 5)])
@@ -207,7 +205,7 @@ def test_placeholders_off_the_mask_do_not_reach_the_batch(junk):
 
 
 def test_tool_tokens_are_in_the_context_and_not_in_the_loss():
-    # GRPO-18: prompt 3, policy 4, tool 3, policy 5.
+    # prompt 3, policy 4, tool 3, policy 5.
     mask = np.repeat([False, True, False, True], [3, 4, 3, 5])
     version = np.where(mask, 3, -1)
     _, (batch,) = packed([sequence(15, loss_mask=mask, policy_version=version)], [bucket(1, 16)])
@@ -223,7 +221,7 @@ def test_a_sequence_without_loss_tokens_is_carried_and_weighs_nothing():
 
 @pytest.mark.parametrize("field", ["loss_mask", "behavior_logprobs", "policy_version"])
 def test_arrays_of_different_length_are_refused(field):
-    # GRPO-21: never padded with zeros.
+    # never padded with zeros.
     made = sequence(4)
     short = replace(made, **{field: getattr(made, field)[:-1]})
     with pytest.raises(LearnerError, match=r"\('a', 0, 0\).*They must be equal"):
@@ -263,7 +261,7 @@ def test_unpack_inverts_pack(items, buckets, drop):
     [[bucket(1, 15)], [bucket(2, 10)], [bucket(1, 7)], [bucket(5, 15)], [bucket(8, 40), bucket(1, 7)]],
 )
 def test_the_weighted_sum_does_not_depend_on_the_layout(kind, buckets):
-    # PACK-04: 2, 4 and 6 loss tokens; empty rows weigh nothing, and the denominator isn't a row's.
+    # 2, 4 and 6 loss tokens; empty rows weigh nothing, and the denominator isn't a row's.
     counts, losses = [2, 4, 6], [0.0, 0.5, -0.5]
     sequences = [sequence(n + 1, ordinal=k, advantage=losses[k]) for k, n in enumerate(counts)]
     layout = plan([n + 1 for n in counts], ["a"] * 3, buckets)
@@ -275,7 +273,7 @@ def test_the_weighted_sum_does_not_depend_on_the_layout(kind, buckets):
 
 
 def test_weights_of_a_tenant_ignore_its_neighbours():
-    # LORA-03: a mean over the tenant's own tokens, whoever is in the batch.
+    # a mean over the tenant's own tokens, whoever is in the batch.
     sums = defaultdict(float)
     tenants, counts = ["a", "b", "b", "b"], np.asarray([4, 9, 2, 5])
     weights = np.zeros(4, np.float32)

@@ -165,7 +165,7 @@ def test_a_tenant_that_joins_late_catches_up_alone():
 
 
 def test_staleness_limit_is_inclusive():
-    # ASYNC-01: learner at 5, limit 2: versions 5, 4 and 3 are fit, 2 is not, 6 can't exist.
+    # Learner at 5, limit 2: versions 5, 4 and 3 are fit, 2 is not, 6 can't exist.
     groups = [(o, True, v) for o, v in ((10, 5), (11, 4), (12, 3), (13, 2))]
     plan = next_update(
         COMPLETION, view(tenant(published=5, total=9, per_update=3, admitted=14, groups=groups))

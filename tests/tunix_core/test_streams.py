@@ -42,7 +42,7 @@ def test_another_process_folds_the_same():
 
 
 def test_siblings_turns_and_seeds_are_sampled_differently():
-    # DET-02: one seed for the whole group would make its samples identical.
+    # One seed for the whole group would make its samples identical.
     siblings = {sampling_seed(replace(TICKET, sample_index=i), 0) for i in range(8)}
     assert len(siblings) == 8
     assert sampling_seed(TICKET, 0) == sampling_seed(replace(TICKET), 0)

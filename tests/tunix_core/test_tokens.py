@@ -61,7 +61,7 @@ def test_first_context_holds_bos_user_text_assistant():
 
 
 def test_sampled_spelling_of_a_mark_stays_as_sampled():
-    # The policy wrote '<answer>' byte by byte; tokenising its text again would give one id (GRPO-21).
+    # The policy wrote '<answer>' byte by byte; tokenising its text again would give one id.
     renderer = Renderer(TOK)
     sampled = np.asarray([*b"<answer>", 0xFF, TOK.end_id], np.int32)
     context = renderer.extend(renderer.open("q"), sampled, "r")

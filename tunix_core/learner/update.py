@@ -98,10 +98,8 @@ def _scored(logits: Array, left_in: Array | None, batch: PackedBatch) -> Scored:
         logits = jnp.where(left_in, logits, -jnp.inf)
     logprobs = jax.nn.log_softmax(logits, axis=-1)
     following = jnp.take_along_axis(logprobs[:, :-1], batch.token_ids[:, 1:, None], axis=-1)[..., 0]
-    terms = jnp.exp(logprobs) * logprobs
-    if left_in is not None:
-        terms = jnp.where(left_in, terms, 0.0)  # 0 log 0 is 0
-    entropy = -jnp.sum(terms, axis=-1)[:, :-1]
+    surprise = jnp.where(logprobs == -jnp.inf, 0.0, logprobs)  # 0 log 0 is 0
+    entropy = -jnp.sum(jnp.exp(logprobs) * surprise, axis=-1)[:, :-1]
     first = batch.positions[:, 1:] == 0
     return Scored(*(jnp.pad(jnp.where(first, 0.0, x), ((0, 0), (1, 0))) for x in (following, entropy)))
 
