@@ -23,7 +23,7 @@ LADDER = [
     {"types", "errors", "environment", "clock"},
     {"advantages", "losses", "kl", "packing", "schedule", "streams", "tenant", "tokens", "evaluation"},
     {"model", "sampler", "learner", "telemetry", "scoring"},
-    {"actor", "env_pool", "buffer", "rollout", "runspec", "selfcheck"},
+    {"actor", "env_pool", "buffer", "rollout", "runspec", "selfcheck", "inbox"},
     {"checkpoint", "resume"},
     {"trainer", "testing"},
 ]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -26,6 +25,7 @@ from tunix_core.clock import clock_ns
 from tunix_core.env_pool import EnvPool, InlineEnvPool, ThreadEnvPool
 from tunix_core.environment import EnvFactory
 from tunix_core.errors import ConfigError, LearnerError, StalledError
+from tunix_core.inbox import Inbox
 from tunix_core.learner.stage import Learner, PackedUpdate, trained_length
 from tunix_core.model.load import BaseModel
 from tunix_core.model.lora import lora_scale
@@ -117,9 +117,7 @@ class Trainer:
         self._snapshots: list[Snapshot] = []
         self._update_id = 0
         self._in_window = False
-        self._inbox: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-        self._running = False
-        self._gate = threading.Lock()
+        self._inbox = Inbox()
         self._redraw: dict[str, tuple[int, ...]] = {}
         self._checkpoints = Checkpoints(spec.checkpoint_dir) if spec.checkpoint_dir else None
 
@@ -137,14 +135,14 @@ class Trainer:
         The result is a ConfigError where it can't: no free slot, an id this run has seen, settings the compiled
         shapes can't hold. Nobody else's bits change.
         """
-        return self._ask(lambda: self._join(tenant))
+        return self._inbox.ask(lambda: self._join(tenant))
 
     def remove_tenant(self, tenant_id: str) -> Future[Snapshot]:
         """A tenant leaves between two dispatches; from any thread. The result is its adapter of then.
 
         What it had in flight is booked as surplus; its slot is free for another.
         """
-        return self._ask(lambda: self._leave(tenant_id))
+        return self._inbox.ask(lambda: self._leave(tenant_id))
 
     def restore(self) -> Restored:
         """Takes up the newest checkpoint of `checkpoint_dir`, before `run`.
@@ -174,8 +172,7 @@ class Trainer:
         Raises StalledError when nothing moves for `no_progress_s`, LearnerError when the first-step
         self-check fails; ledgers are settled and lines written before either leaves here.
         """
-        with self._gate:
-            self._running = True
+        self._inbox.open()
         known = {s.adapter.tenant_id for s in self._snapshots}
         for name in self._buffers:
             if name not in known:
@@ -203,11 +200,7 @@ class Trainer:
             self._pool.shutdown()
             if self._checkpoints is not None:
                 self._checkpoints.close()
-            with self._gate:
-                self._running = False
-                for future, _ in self._inbox:
-                    future.cancel()
-                self._inbox.clear()
+            self._inbox.close()
         t_stop = self._clock()
         recompiles = dict(self._compiles.names() - compiles)
         self._in_window = False
@@ -227,7 +220,7 @@ class Trainer:
 
     def _turn(self) -> bool:
         """One round: requests, environment answers, admissions, then one piece of device work. Whether any was."""
-        answered = self._answer_inbox()
+        answered = self._inbox.serve()
         replies = self._pool.poll()
         for reply in replies:
             self._done(self._actor.on_reply(reply))
@@ -379,27 +372,6 @@ class Trainer:
         self.sampler.drop(name)
         self._drop_open(name)
         self._event("tenant.stopped", {"tenant": name, "reason": reason})
-
-    def _ask(self, call: Callable[[], Any]) -> Future[Any]:
-        future: Future[Any] = Future()
-        with self._gate:
-            self._inbox.append((future, call))
-            if not self._running:
-                self._answer_inbox()
-        return future
-
-    def _answer_inbox(self) -> bool:
-        answered = False
-        while self._inbox:
-            future, call = self._inbox.popleft()
-            if not future.set_running_or_notify_cancel():
-                continue
-            answered = True
-            try:
-                future.set_result(call())
-            except ConfigError as error:
-                future.set_exception(error)
-        return answered
 
     def _join(self, tenant: TenantSpec) -> int:
         name = tenant.tenant_id
