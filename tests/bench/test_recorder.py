@@ -18,9 +18,10 @@ from bench.secret import scrubbed
 from bench.writer import LineFile, Writer, strict
 from leaderboard import canonical
 from leaderboard.records import event_chain
+from leaderboard.schema import UpdateLine
 from tests.bench.conftest import small
 from tests.bench.fakes import ScriptedArms
-from tunix_core.types import Event
+from tunix_core.types import Event, UpdateReport
 
 
 def lines(path: Path) -> list[Any]:
@@ -63,6 +64,19 @@ def test_behaviour_logprobs_keep_six_digits(recorded: Path) -> None:
     turns = [t for r in lines(recorded / "rollouts.jsonl") for t in r["turns"] if t["role"] == "policy"]
     assert {x for t in turns for x in t["behavior_logprobs"]} == {-0.123457}
     assert all(len(t["behavior_logprobs"]) == len(t["token_ids"]) == len(t["policy_version"]) for t in turns)
+
+
+def test_every_figure_of_an_update_is_written_and_records_from_before_some_of_them_still_read(
+    recorded: Path,
+) -> None:
+    line = lines(recorded / "updates.jsonl")[0]
+    written = set(line) - {"arm", "seed", "tenant"}
+    assert written == set(UpdateReport.__dataclass_fields__) - {"tenant_id"}
+    assert line["ratio_mean"] == 1.0
+    newer = {name for name, field in UpdateLine.model_fields.items() if not field.is_required()}
+    assert {"ratio_mean", "rejected_fraction", "effective_loss_tokens", "filtered_tokens"} <= newer
+    old = UpdateLine.model_validate_json(json.dumps({k: v for k, v in line.items() if k not in newer}))
+    assert old.ratio_mean is None and old.filtered is None
 
 
 def test_rows_carry_their_own_axes(recorded: Path) -> None:
