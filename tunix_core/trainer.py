@@ -90,8 +90,9 @@ class Trainer:
             spec.sampler,
             base.config,
             params,
-            # a copy of its own, on one device: the learner's step donates what it overwrites
-            jax.device_put(jax.tree.map(jnp.copy, self.learner.state.adapters), jax.local_devices()[0]),
+            # A copy of its own: the learner's step donates what it overwrites. By way of the host, since arrays
+            # bound to a device would bind the cache too, after its first use, and have it compiled again.
+            jax.tree.map(jnp.array, jax.device_get(self.learner.state.adapters)),
             stop_ids=renderer.stop_ids,
             clock_ns=self._clock,
             on_span=self._span,
