@@ -205,13 +205,14 @@ def doctor(
 @app.command()
 def warmstart(
     out: Annotated[Path, typer.Option(help="Folder for the weights and their card.")],
-    steps: Annotated[int | None, typer.Option(help="Fewer steps, for a trial.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Fewer steps, for a trial.")] = None,
 ) -> None:
     """Rebuild the embedded base model from the tasks' train splits (about half an hour on two cores)."""
     import dataclasses
 
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise UsageError(f"--out {out} exists and is not an empty folder", "name a new folder")
+    from bench.plan import check_out
+
+    check_out(out)
     from bench.warmstart import Recipe, train
 
     recipe = Recipe() if steps is None else dataclasses.replace(Recipe(), steps=steps)
@@ -348,7 +349,10 @@ def invoke(argv: Sequence[str]) -> int:
             traceback.print_exc()
     note(fault.line())
     if as_json:
-        document(fault.as_dict())
+        try:
+            document(fault.as_dict())
+        except (OSError, UsageError) as error:
+            note(fault_of(error).line())
     return int(fault.exit_code)
 
 

@@ -117,6 +117,8 @@ def compare(
     for name in (base, new):
         if name not in arms:
             raise UsageError(f"arm {name!r} is not in this run; it has {', '.join(arms)}")
+    if base == new and len(arms) > 1:
+        raise UsageError(f"{base} would be compared with itself", f"the run has {', '.join(arms)}")
     if base == new:
         raise UsageError(f"the run has one arm, {base}: nothing to compare", "run it with --arms S1,A1")
     views = {(v.arm, v.seed): v for v in record.views}

@@ -24,7 +24,7 @@ OTHER_VARIABLES = ("BENCH_DATA_DIR",)
 class RunConfig(BaseModel):
     """Everything `bench run` can be told."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
     tasks: list[str] = Field(["math", "code", "search"], min_length=1, description="Task ids or short names.")
     arms: list[str] = Field(["S1", "A1"], min_length=1, description="Timetables, of S0, S1, A0, A1.")
@@ -34,19 +34,23 @@ class RunConfig(BaseModel):
         None, ge=1, le=256, description="They share the tasks in turn; unset: one per task."
     )
     latency: str = Field("none", description="Simulated latency of tools; none is the environments' own.")
-    updates: int = Field(20, ge=1, description="Optimizer updates per tenant.")
-    group_size: int = Field(8, ge=2, description="Rollouts of one item; advantages need two.")
-    groups_per_update: int = Field(8, ge=1, description="Groups in one update of a tenant.")
-    max_staleness: int = Field(2, ge=1, description="Of A1, in optimizer updates, inclusive.")
+    updates: int = Field(20, ge=1, le=10**6, description="Optimizer updates per tenant.")
+    group_size: int = Field(8, ge=2, le=1024, description="Rollouts of one item; advantages need two.")
+    groups_per_update: int = Field(8, ge=1, le=4096, description="Groups in one update of a tenant.")
+    max_staleness: int = Field(2, ge=1, le=1000, description="Of A1, in optimizer updates, inclusive.")
     in_flight_updates: bool = Field(
         True, description="A new adapter from the next token on; false: turns end on the one they began with."
     )
-    eval_items: int = Field(128, ge=1, description="Dev items per tenant and evaluation.")
-    eval_every: int = Field(0, ge=0, description="Updates between snapshots; 0: the first and the last.")
-    learning_rate: float = Field(3e-3, ge=0, description="Of every tenant; 0 leaves adapters as they are.")
-    warmup_updates: int = Field(0, ge=0, description="Linear warm-up of the learning rate.")
-    lora_rank: int = Field(8, ge=1, description="Of every adapter.")
-    lora_alpha: float = Field(16.0, gt=0, description="Adapters are scaled by alpha / rank.")
+    eval_items: int = Field(128, ge=1, le=10**5, description="Dev items per tenant and evaluation.")
+    eval_every: int = Field(
+        0, ge=0, le=10**6, description="Updates between snapshots; 0: the first and the last."
+    )
+    learning_rate: float = Field(
+        3e-3, ge=0, le=10, description="Of every tenant; 0 leaves adapters as they are."
+    )
+    warmup_updates: int = Field(0, ge=0, le=10**6, description="Linear warm-up of the learning rate.")
+    lora_rank: int = Field(8, ge=1, le=256, description="Of every adapter.")
+    lora_alpha: float = Field(16.0, gt=0, le=10**4, description="Adapters are scaled by alpha / rank.")
     loss: Literal[
         "decoupled_ppo",
         "ppo_clip",
@@ -59,11 +63,11 @@ class RunConfig(BaseModel):
         "reinforce",
     ] = Field("decoupled_ppo", description="Policy loss; the default holds up under staleness.")
     advantage: Literal["grpo", "dr_grpo", "rloo", "maxrl"] = Field("grpo", description="Within a group.")
-    temperature: float = Field(1.0, gt=0, description="Of training rollouts; evaluation is greedy.")
+    temperature: float = Field(1.0, gt=0, le=100, description="Of training rollouts; evaluation is greedy.")
     model: str = Field("embedded", description="Base model.")
-    slots: int = Field(32, ge=1, description="Rows the sampler decodes at once.")
+    slots: int = Field(32, ge=1, le=4096, description="Rows the sampler decodes at once.")
     runtime: Literal["threads", "inline"] = Field("threads", description="inline: no threads, deterministic.")
-    env_workers: int = Field(256, ge=1, description="Threads that step environments.")
+    env_workers: int = Field(256, ge=1, le=4096, description="Threads that step environments.")
     no_progress_s: float = Field(
         120.0, gt=0, description="A run that stands still so long ends with its reason."
     )
@@ -106,6 +110,8 @@ def resolve(
 
     def put(key: str, value: Any, where: str) -> None:
         key = key.replace("-", "_")
+        if origin.get(key) == where and where.startswith("file"):
+            raise UsageError(f"{key} is set twice ({where})", "keep one of them")
         if key not in RunConfig.model_fields:
             near = _nearest(key)
             hint = f"did you mean {near!r}?" if near else "'bench config show' lists the keys"
@@ -151,11 +157,13 @@ def _nearest(key: str) -> str | None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as e:
         raise UsageError(f"--config {file} cannot be read: {e.strerror}") from e
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise UsageError(f"--config {file} is not TOML: {e}") from e
+    except RecursionError as e:
+        raise UsageError(f"--config {file} is nested too deep") from e
 
 
 def _parse(text: str) -> Any:

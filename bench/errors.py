@@ -98,6 +98,9 @@ def fault_of(error: BaseException) -> Fault:
         hint = "free some space, or name another folder"
         message = f"{error.filename or 'a file'}: {error.strerror}"
         return Fault(message=message, hint=hint, exit_code=Exit.FAILED, expected=True)
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        message = f"{error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}"
+        return Fault(message=message, hint="name another path", exit_code=Exit.USAGE, expected=True)
     code = _code_of_parts(error)
     if code is not None:
         return Fault(message=str(error), hint="", exit_code=code, expected=True)

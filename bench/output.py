@@ -8,9 +8,15 @@ from typing import Any, NoReturn
 
 import typer
 
+from bench.errors import UsageError
+
 
 def result(text: str) -> None:
-    """Prints the result."""
+    """Prints the result; signs that the terminal's encoding lacks are spelt out. Raises UsageError without stdout."""
+    if sys.stdout is None:
+        raise UsageError("stdout is closed", "there is nowhere to print the result")
+    encoding = sys.stdout.encoding or "utf-8"
+    text = text.encode(encoding, "backslashreplace").decode(encoding)
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
     sys.stdout.flush()
 
@@ -21,7 +27,9 @@ def document(value: dict[str, Any]) -> None:
 
 
 def note(text: str) -> None:
-    """Prints a remark."""
+    """Prints a remark, where there is a stderr."""
+    if sys.stderr is None:
+        return
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 

@@ -36,6 +36,13 @@ def limited(resolved: Resolved) -> Resolved:
 
 def check_out(path: Path) -> None:
     """Raises UsageError for a folder that a run could not be written into; leaves nothing behind."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        what = f"--out {str(path)!r} is not text in this locale's encoding"
+        raise UsageError(what, "set LC_ALL=C.UTF-8, or name another folder") from None
+    if any(len(part.encode()) > 255 for part in path.parts):
+        raise UsageError(f"--out {path} has a name of more than 255 bytes", "name a shorter one")
     if path.exists():
         if not path.is_dir():
             raise UsageError(f"--out {path} is a file", "name a new folder")
@@ -44,9 +51,14 @@ def check_out(path: Path) -> None:
     parent = path
     while not parent.exists():
         parent = parent.parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK) or _kernels(parent):
         what = f"--out {path} cannot be written: {parent} is not a writable folder"
         raise UsageError(what, "name another folder")
+
+
+def _kernels(folder: Path) -> bool:
+    """Whether a folder is the kernel's own: it looks writable, and nothing can be made in it."""
+    return folder.resolve().parts[:2] in (("/", "proc"), ("/", "sys"))
 
 
 def describe(resolved: Resolved, prepared: Prepared, directory: Path) -> dict[str, Any]:

@@ -84,6 +84,8 @@ class Stop:
             again, self.signal = self.signal is not None, number
             if again:
                 raise KeyboardInterrupt
+            # no stream: the interrupted code may be in the middle of writing to it
+            os.write(2, b"stopping after this step (a compilation may take a minute); once more: at once\n")
 
         old = {n: signal.signal(n, handler) for n in (signal.SIGINT, signal.SIGTERM)}
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -92,7 +93,12 @@ def seal(directory: str | Path) -> Manifest:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes a file so that a reader sees the old content or the new, never a part."""
+    """Writes a file so that a reader sees the old content or the new, never a part.
+
+    Raises FileExistsError where something else than a regular file is in its place.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise FileExistsError(errno.EEXIST, "is there and is no regular file", str(path))
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with partial.open("wb") as stream:

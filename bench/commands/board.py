@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import http.server
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from bench.errors import Exit, UsageError
 from bench.output import note
 from leaderboard import site
+from leaderboard.archive import SUFFIX, unpack
 from leaderboard.row import Row
 from leaderboard.store import Store
 from leaderboard.submit import submit
@@ -42,7 +45,13 @@ def submit_command(
     run: Path, to: Path, about: dict[str, Any], dry_run: bool, data: str | None
 ) -> tuple[dict[str, Any], str, int]:
     """Verifies, previews the row, writes it; exit 3 if refused."""
-    directory = existing(run)
+    if existing(run).is_file():
+        with unpacked(run) as directory:
+            named = about if about.get("name") else {**about, "name": run.name.removesuffix(SUFFIX)}
+            return submit_command(directory, to, named, dry_run, data)
+    if to.exists() and not to.is_dir():
+        raise UsageError(f"--to {to} is a file", "name a folder")
+    directory = run
     told = {key: value for key, value in about.items() if value is not None}
     if not (directory / "submission.toml").is_file():
         told = {"name": directory.resolve().name, "authors": ["anonymous"], **told}
@@ -67,6 +76,8 @@ def submit_command(
 
 def build_command(data: Path, out: Path) -> Path:
     """The static site."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"--out {out} is a file", "name a folder")
     return site.build(_folder(data), out)
 
 
@@ -106,6 +117,16 @@ def row_line(row: Row) -> str:
     marks = ["SIMULATED latency"] * row.latency_simulated + ["LIMITED"] * row.limit_applied
     seeds = f"{row.seeds} seed" + "s" * (row.seeds != 1)
     return "  ".join([row.slug, row.tier, row.device_class, seeds, claim, *marks])
+
+
+@contextmanager
+def unpacked(run: Path) -> Iterator[Path]:
+    """The run directory itself, or an archive's contents for as long as they are needed."""
+    if not existing(run).is_file():
+        yield run
+        return
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        yield unpack(run, Path(folder) / "run")
 
 
 def existing(run: Path) -> Path:

@@ -17,6 +17,7 @@ from bench.output import note
 from bench.plan import check_out, describe, limited, text
 from bench.progress import Progress
 from bench.run import Stop, run, ulid
+from bench.secret import scrubbed
 
 
 def command(
@@ -35,7 +36,8 @@ def command(
     if dry_run:
         plan = describe(resolved, prepared, directory)
         return plan, text(plan), Exit.OK
-    meta = {"run_id": run_id, "config": config.model_dump(mode="json"), "arms": config.arms}
+    shown = scrubbed(config.model_dump(mode="json"), environment())
+    meta = {"run_id": run_id, "config": shown, "arms": config.arms}
     stop = Stop(max_time_s=config.max_time)
     with stop.listening(), Progress(config, enabled=not quiet) as progress:
         record = run(

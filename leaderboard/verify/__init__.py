@@ -16,7 +16,7 @@ from leaderboard.rescore import MakeEnvironment
 from leaderboard.verify import accounts, figures, files, privacy, scores, timeline
 from leaderboard.verify.report import EXPLAIN, Finding, Report, collect, error, guarded
 
-__all__ = ["EXPLAIN", "Finding", "Report", "verify"]
+__all__ = ["EXPLAIN", "Finding", "Report", "intact", "verify"]
 
 
 def verify(
@@ -68,6 +68,12 @@ def verify(
     ]
     found = [finding for check in checks for finding in guarded(check)]
     return collect([*readable.findings, *found], checked)
+
+
+def intact(directory: Path) -> Report:
+    """Whether a directory is byte for byte what was sealed: manifest and event chain, nothing re-graded."""
+    checks = (files.required(directory), files.manifest(directory), files.chain(RunRecord(directory)))
+    return collect((finding for check in checks for finding in guarded(check)), {})
 
 
 def _verify_archive(archive: Path, *, data: str | None, make: MakeEnvironment | None) -> Report:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -297,3 +298,75 @@ def test_a_reader_that_goes_away_ends_quietly() -> None:
     assert b"Traceback" not in _
     process.stderr.close()
     assert err == Exit.FAILED
+
+
+def test_a_password_in_a_url_reaches_no_tracker(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench import trackers
+
+    told: list[Any] = []
+    opened = trackers.open_tracker
+    monkeypatch.setattr(
+        trackers, "open_tracker", lambda name, **given: told.append(given["meta"]) or opened(name, **given)
+    )
+    assert invoke(*RUN, "--out", "r", "--data", "https://user:sekretpw@host/x")[0] == 0
+    assert told[0]["config"]["data"] == "https://***@host/x"
+    assert "sekretpw" not in json.dumps(told)
+
+
+def test_a_first_interrupt_is_acknowledged_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    from bench.run import Stop
+
+    stop = Stop()
+    with stop.listening():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.asked() and "stopping after this step" in capfd.readouterr().err
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.pause()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("submit", "r", "--to", "file"),
+        ("leaderboard", "build", "--data", "board", "--out", "file"),
+        ("report", "r", "--out", "file"),
+        ("report", "r", "--out", "missing/x.html"),
+        ("run", "--out", "x" * 300, "--dry-run"),
+        ("run", "--out", "/proc/x/y", "--dry-run"),
+        ("compare", "r", "--fail-below", "nan"),
+        ("warmstart", "--steps", "0", "--out", "w"),
+        ("warmstart", "--out", "file"),
+    ],
+)
+def test_paths_and_numbers_that_cannot_work_are_a_line_and_exit_2(
+    invoke: Invoke, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    assert invoke(*RUN, "--out", "r")[0] == 0
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "board").mkdir()
+    code, out, err = invoke(*command)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ") and err.count("\n") == 1 and "internal" not in err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_archive_is_submitted_and_compared_as_its_folder(invoke: Invoke, tmp_path: Path) -> None:
+    from leaderboard.archive import pack
+
+    assert invoke(*RUN, "--out", "r")[0] == 0
+    pack(tmp_path / "r", tmp_path / "a.tar.gz")
+    assert invoke("compare", "a.tar.gz")[1] == invoke("compare", "r")[1]
+    code, out, _ = invoke("submit", "a.tar.gz", "--to", "board")
+    assert code == 0 and "written: board/submissions/a-" in out
+
+
+def test_signs_that_a_terminal_lacks_are_spelt_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    from bench.output import result
+
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    result("2.00×")
+    assert raw.getvalue() == b"2.00\\xd7\n"

@@ -79,6 +79,34 @@ def test_what_cannot_work_is_refused_with_key_origin_and_remedy(setting: str, sa
     assert said in refusal(setting)
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *("updates=999999999999999999999", "group_size=1000000000", "lora_rank=1000000", "slots=100000000"),
+        *("env_workers=1000000", "eval_items=100000000", "learning_rate=1e300", "lora_alpha=1e30"),
+        *("temperature=1e9", "updates=true", "learning_rate=true", "updates=3.0"),
+    ],
+)
+def test_what_no_machine_can_do_and_what_is_no_number_is_refused_before_anything_is_built(
+    setting: str,
+) -> None:
+    assert setting.split("=")[0] in refusal(setting)
+
+
+def test_a_key_set_twice_under_two_spellings_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text("group_size = 4\ngroup-size = 8\n")
+    assert "group_size is set twice (file c.toml)" in refusal(file=file)
+
+
+def test_a_file_may_begin_with_a_byte_order_mark_and_not_nest_without_end(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_bytes(b"\xef\xbb\xbfupdates = 3\n")
+    assert resolved(file=file).config.updates == 3
+    file.write_text("updates = " + "[" * 5000)
+    assert "nested too deep" in refusal(file=file)
+
+
 def test_a_mistyped_variable_is_refused_and_a_stranger_ignored() -> None:
     assert "environment BENCH_UPDATE" in refusal(env={"BENCH_UPDATE": "3"})
     assert resolved(env={"BENCH_DATA_DIR": "/x", "BENCH_MARKET": "y"}).set_by == {}
