@@ -13,7 +13,7 @@ from leaderboard.archive import unpack
 from leaderboard.errors import RecordError
 from leaderboard.records import RunRecord
 from leaderboard.rescore import MakeEnvironment
-from leaderboard.verify import accounts, figures, files, privacy, scores, timeline
+from leaderboard.verify import accounts, figures, files, privacy, scores, settings, timeline
 from leaderboard.verify.report import EXPLAIN, Finding, Report, collect, error, guarded
 
 __all__ = ["EXPLAIN", "Finding", "Report", "intact", "verify"]
@@ -63,6 +63,8 @@ def verify(
         scores.disjoint(record),
         scores.tokens(record),
         scores.coverage(record),
+        settings.configuration(record),
+        settings.adapters(record),
         figures.reported(record),
         privacy.secrets(directory),
     ]

@@ -22,6 +22,8 @@ EXPLAIN: dict[str, str] = {
     "E112": "The event chain is unbroken: seq counts from 0, prev is the hash of the line before, "
     "and its head is the one in run.json.",
     "E121": "Task versions and grader hashes are the ones of this version of the suite.",
+    "E122": "run.json follows from its own configuration and devices, and the lines were made with it: "
+    "limits, latency, model, arms, seeds, staleness, sampling, learning rates.",
     "E123": "Every arm and seed of the plan is present and came to its end.",
     "E131": "Time runs forward in every process, and the monotonic clock agrees with the wall "
     "clock within 1 s + 100 ppm.",
@@ -39,6 +41,7 @@ EXPLAIN: dict[str, str] = {
     "E154": "Learning rates, and adapters at the start, are the same in all arms, and the "
     "learning rate isn't 0.",
     "E155": "All arms did the same work: the same items of the same tenants and as many updates, per seed.",
+    "E156": "Adapter files are whole, and hash to what run.json and the last publication say.",
     "E161": "Every transcript, graded again by replay, earns exactly the reward and status it claims.",
     "E162": "Items are those of their coordinates, observations those of the task, and no "
     "evaluated item was trained on.",

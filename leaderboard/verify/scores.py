@@ -13,6 +13,13 @@ from leaderboard.verify.report import Finding, error, warning
 from tasks.data.sources import DataError
 
 _CODE = {"reward": "E161", "grade_status": "E161", "stop": "E163", "item_uid": "E162", "observation": "E162"}
+VOCABULARY = 272
+CONTROLS = (256, 257, 258, 259, 260)
+MARKS = {
+    261 + i: mark
+    for i, mark in enumerate(("<answer>", "</answer>", "<search>", "</search>", "<result>", "</result>"))
+}
+"""Ids of the embedded model's tokenizer."""
 _STOPS = ("terminated", "truncated", "max_tokens", "context", "error")
 _TURN_STOPS = ("eos", "max_tokens", "context", None)
 
@@ -103,19 +110,29 @@ def disjoint(record: RunRecord) -> Iterator[Finding]:
 
 def tokens(record: RunRecord) -> Iterator[Finding]:
     """E163: token counts, per-token arrays and stop reasons."""
+    bytewise = record.header.model.name == "embedded"
     for number, line in enumerate(record.rollouts, start=1):
         place = f"rollouts.jsonl:{number}"
+        if bytewise:
+            yield from _spelt(place, line.turns)
         sampled = sum(len(turn.token_ids) for turn in line.turns if turn.role == "policy")
         if sampled != line.completion_tokens:
             yield error(
                 "E163", place, f"completion_tokens is {line.completion_tokens}, its turns hold {sampled}"
             )
+        read = sum(len(turn.token_ids) for turn in line.turns) - sampled
+        if read != line.prompt_tokens:
+            yield error("E163", place, f"prompt_tokens is {line.prompt_tokens}, its turns hold {read}")
+        if line.env_ns > line.t_end_ns - line.t_start_ns:
+            yield error("E163", place, f"{line.env_ns} ns in the environment, more than it lasted")
         if (line.fate == "errored") != (line.error is not None):
             yield error("E163", place, "fate and error contradict each other")
         if line.fate == "consumed" and line.stop == "error":
             yield error("E163", place, "consumed, though it never came to an end")
         yield from _turns(place, line.turns, line.stop, errored=line.error is not None)
     for number, line in enumerate(record.evals, start=1):
+        if bytewise:
+            yield from _spelt(f"evals.jsonl:{number}", line.turns)
         if line.stop == "error" and line.error is None:
             yield error("E163", f"evals.jsonl:{number}", "never came to an end, and no error says why")
         if any(set(turn.policy_version) - {line.version} for turn in line.turns if turn.role == "policy"):
@@ -152,6 +169,23 @@ def coverage(record: RunRecord) -> Iterator[Finding]:
             yield error("E164", "evals.jsonl", f"{tenant.tenant}: not evaluated equally often in all runs")
 
 
+def _spelt(place: str, turns: list[TurnLine]) -> Iterator[Finding]:
+    """The embedded model's ids are bytes, controls (256..260, no text) and marks: they spell the turn's text."""
+    for index, turn in enumerate(turns):
+        if any(not 0 <= i < VOCABULARY for i in turn.token_ids):
+            yield error("E163", place, f"turn {index}: a token id outside 0..{VOCABULARY - 1}")
+            continue
+        text, run = "", bytearray()
+        for i in (*turn.token_ids, CONTROLS[0]):
+            if i < CONTROLS[0]:
+                run.append(i)
+                continue
+            text += run.decode("utf-8", "replace") + MARKS.get(i, "")
+            run.clear()
+        if text != turn.text:
+            yield error("E163", place, f"turn {index}: its token ids spell {text[:60]!r}, not its text")
+
+
 def _turns(place: str, turns: list[TurnLine], stop: str, *, errored: bool) -> Iterator[Finding]:
     if stop not in _STOPS:
         yield error("E163", place, f"{stop[:40]!r} is no stop reason")
@@ -162,8 +196,8 @@ def _turns(place: str, turns: list[TurnLine], stop: str, *, errored: bool) -> It
             yield error(
                 "E163", place, f"turn {index}: {count} tokens, but {per_token} log-probabilities and versions"
             )
-        if turn.role == "policy" and any(logprob > 1e-3 for logprob in turn.behavior_logprobs):
-            yield error("E163", place, f"turn {index}: a log-probability above 0")
+        if turn.role == "policy" and not all(-1e4 < logprob <= 1e-3 for logprob in turn.behavior_logprobs):
+            yield error("E163", place, f"turn {index}: a log-probability above 0, or of no float32")
         if turn.stop not in _TURN_STOPS and not errored:
             yield error("E163", place, f"turn {index}: {str(turn.stop)[:40]!r} is no stop reason of a turn")
         if turn.role == "policy" and turn.stop in ("max_tokens", "context") and turn is not turns[-1]:

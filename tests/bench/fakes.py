@@ -13,6 +13,7 @@ import tasks
 from bench.compose import Prepared, tenants_of
 from bench.record import ArmResult, EvalRecord, Sink
 from tunix_core.clock import clock_ns
+from tunix_core.model.lora import factors_sha256
 from tunix_core.tenant import Ledger, draw, tickets
 from tunix_core.types import (
     EpisodeTicket,
@@ -28,7 +29,8 @@ from tunix_core.types import (
 
 MS = 1_000_000
 ROUND_MS = {"S0": 60, "S1": 40, "A0": 40, "A1": 20}
-SHA = "a" * 64
+FACTORS = {"q": (np.zeros((1, 2, 1), np.float32), np.zeros((1, 1, 2), np.float32))}
+SHA = factors_sha256(FACTORS)
 
 
 @dataclass
@@ -64,9 +66,7 @@ class _Play:
         ledgers = {t.tenant_id: Ledger(t.tenant_id) for t in tenants}
         done = dict.fromkeys(ledgers, 0)
         for tenant in tenants:
-            self.sink.adapter(
-                tenant.tenant_id, "initial", 0, {"q": (np.zeros((1, 2, 1)), np.zeros((1, 1, 2)))}
-            )
+            self.sink.adapter(tenant.tenant_id, "initial", 0, FACTORS)
         snapshots = [(t, 0, 0, self.script.now) for t in tenants]
         start = self._tick(5)
         self._event("run_start", {"tenants": list(ledgers)})
@@ -81,6 +81,8 @@ class _Play:
         stop = self._tick(5)
         self._event("run_stop", {"status": status, "recompiles": {}})
         if status == "success":
+            for tenant in tenants:
+                self.sink.adapter(tenant.tenant_id, "final", self.prepared.config.updates, FACTORS)
             updates = self.prepared.config.updates
             snapshots += [(t, 1, t.updates * t.groups_per_update * t.group_size, stop - MS) for t in tenants]
             for tenant, eval_id, samples, at in snapshots:
@@ -95,7 +97,7 @@ class _Play:
             recompiles_after_warmup=0,
             ledger={name: ledger.snapshot() for name, ledger in ledgers.items()},
             updates=done,
-            adapters={name: {"initial_sha256": "0" * 64, "final_sha256": SHA} for name in ledgers},
+            adapters={name: {"initial_sha256": SHA, "final_sha256": SHA} for name in ledgers},
         )
 
     def _update(self, k: int, tenants: tuple[TenantSpec, ...], ledgers: dict[str, Ledger]) -> None:

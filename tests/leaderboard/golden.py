@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections import Counter
@@ -10,11 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from safetensors.numpy import save_file
+
 import tasks
 from leaderboard import bundle, canonical, metrics
 from leaderboard.records import RunRecord
 from leaderboard.rescore import task_info
 from leaderboard.schema import EvalLine, EventLine, RolloutLine, RunHeader, SpanLine, UpdateLine
+from leaderboard.verify.settings import EMBEDDED
 
 MS = 1_000_000
 ARMS = ("S1", "A1")
@@ -95,13 +100,32 @@ def build(directory: Path, *, seeds: tuple[int, ...] = (7,), limit_applied: bool
     writer.write(directory)
     (directory / "metrics.jsonl").write_text("", encoding="utf-8")
     (directory / "system.json").write_text('{"cores":2}\n', encoding="utf-8")
-    adapters = directory / "adapters"
-    adapters.mkdir(exist_ok=True)
-    (adapters / "A1.s7.math.final.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+    (directory / "adapters").mkdir(exist_ok=True)
+    for seed in seeds:
+        for arm in ARMS:
+            for tenant in TENANTS:
+                for name, version in (("initial", 0), ("final", UPDATES)):
+                    path = directory / "adapters" / f"{arm}.s{seed}.{tenant}.{name}.safetensors"
+                    save_file(factors(arm, tenant, version), path)
     header = _header(writer, runs, order, seeds, limit_applied)
     (directory / "run.json").write_text(canonical.dumps(header), encoding="utf-8")
     recompute(directory)
     return directory
+
+
+def factors(arm: str, tenant: str, version: int) -> dict[str, np.ndarray]:
+    """A made-up adapter; all arms begin with the same."""
+    rng = np.random.default_rng([version, sum(tenant.encode()), sum(arm.encode()) if version else 0])
+    shapes = {"q_proj.lora_a": (1, 4, 2), "q_proj.lora_b": (1, 2, 4)}
+    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def factors_sha256(arm: str, tenant: str, version: int) -> str:
+    """Its content hash, as a trainer publishes it."""
+    digest = hashlib.sha256()
+    for name, x in sorted(factors(arm, tenant, version).items()):
+        digest.update(f"{name.replace('.lora_', '.')}:{x.shape}:{x.dtype}".encode() + x.tobytes())
+    return digest.hexdigest()
 
 
 def recompute(directory: Path) -> None:
@@ -161,9 +185,8 @@ def _run(writer: Writer, runs: list[dict[str, Any]], arm: str, seed: int, start:
             _groups(writer, arm, seed, tenant, k, version, t, ledger[tenant])
         for tenant in TENANTS:
             writer.add("updates", _update(arm, seed, tenant, k, version, commit - 60 * MS, commit - 10 * MS))
-            writer.event(
-                commit, arm, seed, "adapter.published", tenant=tenant, version=k + 1, sha256="a" * 64
-            )
+            sha256 = factors_sha256(arm, tenant, k + 1)
+            writer.event(commit, arm, seed, "adapter.published", tenant=tenant, version=k + 1, sha256=sha256)
         t = commit + MS
     for tenant in TENANTS:
         samples = UPDATES * GROUPS_PER_UPDATE * GROUP_SIZE
@@ -185,7 +208,10 @@ def _run(writer: Writer, runs: list[dict[str, Any]], arm: str, seed: int, start:
             "ledger": {tenant: _ledger(counts) for tenant, counts in ledger.items()},
             "updates": dict.fromkeys(TENANTS, UPDATES),
             "adapters": {
-                tenant: {"initial_sha256": "0" * 64, "final_sha256": canonical.sha256(arm.encode())}
+                tenant: {
+                    "initial_sha256": factors_sha256(arm, tenant, 0),
+                    "final_sha256": factors_sha256(arm, tenant, UPDATES),
+                }
                 for tenant in TENANTS
             },
         }
@@ -213,7 +239,7 @@ def _groups(
                 consumed_in=k,
                 oldest_version=version,
                 staleness=k - version,
-                prompt_tokens=10,
+                prompt_tokens=sum(len(turn["token_ids"]) for turn in episode["turns"]) - sampled,
                 completion_tokens=sampled,
                 env_ns=2 * MS,
                 t_start_ns=t,
@@ -311,16 +337,32 @@ def _header(
             "suite_version": "0.1",
             "created_utc": "2026-01-01T00:00:00Z",
             "command": ["bench", "run"],
-            "config": {"tasks": list(TENANTS)},
+            "config": {
+                "tasks": list(TENANTS),
+                "arms": list(ARMS),
+                "seed": seeds[0],
+                "seeds": len(seeds),
+                "limit": 2 if limited else None,
+                "latency": "remote-tools",
+                "model": "embedded",
+                "max_staleness": 1,
+                "group_size": GROUP_SIZE,
+                "groups_per_update": GROUPS_PER_UPDATE,
+                "updates": UPDATES,
+                "learning_rate": 0.003,
+                "warmup_updates": 0,
+                "temperature": 1.0,
+                "eval_items": EVAL_ITEMS,
+            },
             "set_by": {"tasks": "default"},
             "limit_applied": limited,
             "latency": {"profile": "remote-tools", "simulated": True, "description": "lognormal, 0.4 s"},
             "model": {
                 "name": "embedded",
-                "sha256": "b" * 64,
+                "sha256": EMBEDDED[1],
                 "tokenizer_sha256": "c" * 64,
                 "dtype": "float32",
-                "parameters": 1_000_000,
+                "parameters": EMBEDDED[2],
             },
             "tenants": [
                 {
@@ -344,11 +386,14 @@ def _header(
             ],
             "seeds": list(seeds),
             "order": order,
-            "sampling": {"train": {"temperature": 1.0}, "eval": {"temperature": 0.0}},
+            "sampling": {
+                "train": {"temperature": 1.0, "max_new_tokens": 64},
+                "eval": {"temperature": 0.0, "max_new_tokens": 64, "items": EVAL_ITEMS},
+            },
             "tasks": {env_id: task_info(env_id).model_dump() for env_id in TENANTS.values()},
             "devices": [{"id": "cpu:0", "kind": "cpu"}],
             "device_class": "cpu-sim",
-            "software": {"python": "3.11"},
+            "software": {"python": "3.11", "jax": "0.10", "numpy": "2.4"},
             "clock": {"wall_start_utc": 1_767_225_600.0},
             "runs": runs,
             "integrity": {"event_head": writer.head, "event_count": len(writer.lines["events"])},
