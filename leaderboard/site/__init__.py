@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from leaderboard import canonical
-from leaderboard.bundle import write_atomically
+from leaderboard.about import About
+from leaderboard.bundle import MANIFEST, write_atomically
+from leaderboard.errors import RecordError
+from leaderboard.records import read_model
+from leaderboard.row import Row, build_row
+from leaderboard.schema import Manifest
 from leaderboard.site import board, detail
 from leaderboard.store import Store
+from leaderboard.verify import Report, intact
+from leaderboard.verify.figures import differences
 
 __all__ = ["build"]
 
@@ -16,12 +23,14 @@ def build(data_directory: str | Path, out_directory: str | Path) -> Path:
     """Writes index.html, a page per submission, board.json and board.csv; returns index.html's path.
 
     Raises:
-      RecordError: a submission in the folder can't be read.
+      RecordError: a submission in the folder can't be read, was changed after it was written, or its row
+        doesn't follow from its bundle.
     """
     store, out = Store(Path(data_directory)), Path(out_directory)
     rows = store.rows()
     (out / "submissions").mkdir(parents=True, exist_ok=True)
     for row in rows:
+        _hold_to_bundle(store, row)
         page = detail.render(row, store.record(row))
         write_atomically(out / "submissions" / f"{row.slug}.html", page.encode())
     values = [row.model_dump(mode="json", by_alias=True) for row in rows]
@@ -29,3 +38,26 @@ def build(data_directory: str | Path, out_directory: str | Path) -> Path:
     write_atomically(out / "board.csv", board.to_csv(rows).encode())
     write_atomically(out / "index.html", board.render(rows).encode())
     return out / "index.html"
+
+
+def _hold_to_bundle(store: Store, row: Row) -> None:
+    """A row is written once and shown for ever: what it claims must still follow from what lies beside it."""
+    folder = store.submissions / row.slug / "bundle"
+    report = intact(folder)
+    if not report.ok:
+        first = report.errors[0]
+        raise RecordError(
+            first.code, f"{row.slug}/bundle/{first.place}", first.reason, "submit the run again"
+        )
+    record = store.record(row)
+    manifest = read_model(Manifest, (folder / MANIFEST).read_bytes(), MANIFEST)
+    told = row.model_dump(include=set(About.model_fields) & set(Row.model_fields))
+    same = {"slug": row.slug, "merkle_root": manifest.merkle_root, "about": told, "tier": row.tier}
+    rebuilt = build_row(record, Report(findings=(), counts={}, checked=row.checked), **same)
+    found = next(
+        differences(*(r.model_dump(mode="json", exclude={"warnings"}) for r in (rebuilt, row))), None
+    )
+    if found is not None:
+        what, ours, theirs = found
+        reason = f"{what} is {theirs!r}, its bundle gives {ours!r}"
+        raise RecordError("E172", f"{row.slug}/summary.json", reason, "submit the run again")

@@ -8,9 +8,12 @@ import json
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from leaderboard import canonical
+from leaderboard.errors import RecordError
 from leaderboard.row import Row
 from leaderboard.site import board, build
 from leaderboard.site.html import tag, text
@@ -140,3 +143,35 @@ def test_a_thousand_rows_render_small_and_soon(row: Row) -> None:
 def test_text_that_could_disguise_itself_is_shown_as_a_box() -> None:
     assert text("a\u202eb\x1b[31m") == "a\ufffdb\ufffd[31m"
     assert tag("b", "<", title='"') == '<b title="&quot;">&lt;</b>'
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda row: row["headline"].update(speedup=99.3), "E172 .*headline.speedup is 99.3"),
+        (lambda row: row.update(device_class="gpu"), "E172 .*device_class is 'gpu'"),
+        (lambda row: row.update(limit_applied=False, latency_simulated=False), "E172 .*latency_simulated"),
+        (lambda row: row["arms"]["A1"].update(util_busy=1.0), "E172 .*arms.A1.util_busy"),
+    ],
+)
+def test_a_row_that_no_longer_follows_from_its_bundle_is_not_shown(
+    golden_run: Path, tmp_path: Path, edit: Any, said: str
+) -> None:
+    outcome = submit(golden_run, tmp_path / "data", about={"name": "Mine", "authors": ["Me"]})
+    assert outcome.path is not None
+    build(tmp_path / "data", tmp_path / "site")
+    summary = outcome.path / "summary.json"
+    row = json.loads(summary.read_text())
+    edit(row)
+    summary.write_text(canonical.dumps(row))
+    with pytest.raises(RecordError, match=said):
+        build(tmp_path / "data", tmp_path / "site")
+
+
+def test_a_bundle_that_was_changed_after_submission_is_not_shown(golden_run: Path, tmp_path: Path) -> None:
+    outcome = submit(golden_run, tmp_path / "data", about={"name": "Mine", "authors": ["Me"]})
+    assert outcome.path is not None
+    path = outcome.path / "bundle" / "updates.jsonl"
+    path.write_text(path.read_text().replace("0.003", "0.004"))
+    with pytest.raises(RecordError, match=r"E111 mine-.*updates\.jsonl"):
+        build(tmp_path / "data", tmp_path / "site")
