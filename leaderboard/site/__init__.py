@@ -54,9 +54,8 @@ def _hold_to_bundle(store: Store, row: Row) -> None:
     told = row.model_dump(include=set(About.model_fields) & set(Row.model_fields))
     same = {"slug": row.slug, "merkle_root": manifest.merkle_root, "about": told, "tier": row.tier}
     rebuilt = build_row(record, Report(findings=(), counts={}, checked=row.checked), **same)
-    found = next(
-        differences(*(r.model_dump(mode="json", exclude={"warnings"}) for r in (rebuilt, row))), None
-    )
+    here, there = (r.model_dump(mode="json", exclude={"warnings"}) for r in (rebuilt, row))
+    found = next(differences(here, there), None)
     if found is not None:
         what, ours, theirs = found
         reason = f"{what} is {theirs!r}, its bundle gives {ours!r}"
