@@ -21,7 +21,7 @@ bench: $(STAMP)
 	$(BIN)/bench compare $(OUT)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
