@@ -152,3 +152,28 @@ def test_the_embedded_model_is_the_one_in_the_package() -> None:
     assert ByteTokenizer.vocab_size == VOCABULARY
     assert tuple(range(tokens.BYTES, tokens.BYTES + len(tokens.CONTROLS))) == CONTROLS
     assert tuple(MARKS.values()) == tokens.MARKS and min(MARKS) == CONTROLS[-1] + 1
+
+
+def test_an_episode_that_was_stopped_before_its_first_observation_is_no_fault(run_dir: Path) -> None:
+    path = run_dir / "rollouts.jsonl"
+    line = json.loads(path.read_text().splitlines()[-1])
+    line.update(ordinal=99, rollout_id="late", fate="surplus", turns=[], item_uid="", reward=0.0)
+    line.update(
+        consumed_in=None, staleness=None, prompt_tokens=0, completion_tokens=0, env_ns=0, stop="error"
+    )
+    line.update(grade_status="")
+    path.write_text(path.read_text() + golden.canonical.dumps(line) + "\n")
+
+    def book(header: dict[str, Any]) -> None:
+        (run,) = [r for r in header["runs"] if r["arm"] == line["arm"]]
+        for fate in ("generated", "surplus"):
+            run["ledger"][line["tenant"]]["rollouts"][fate] += 1
+
+    golden.edit_header(run_dir, book)
+    golden.recompute(run_dir)
+    assert verify(run_dir).codes == ()
+    # with a reward, or said to have been learnt from, it is one
+    number = len(path.read_text().splitlines()) - 1
+    golden.edit_line(run_dir, "rollouts.jsonl", number, lambda r: r.update(fate="consumed"))
+    golden.recompute(run_dir)
+    assert verify(run_dir).codes != ()
