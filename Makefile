@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OUT ?= runs/main-$(shell date -u +%Y%m%d-%H%M%S)
 
-.PHONY: bench test check lint types setup clean
+.PHONY: bench test test-all check lint types setup clean
 
 setup: $(STAMP)
 
@@ -21,7 +21,10 @@ bench: $(STAMP)
 	$(BIN)/bench compare $(OUT)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+
+test-all: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -220,6 +220,7 @@ print(trainer.run().status)
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_with_sigkill_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """Whatever the writer thread was doing: what is not complete is not there."""
     root = str(Path(__file__).parents[2])

@@ -104,6 +104,7 @@ def child(code: str, *arguments: str) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_every_device_count_gives_the_loss_the_gradient_and_the_adapter_of_one() -> None:
     """Batches of 1, 7, 8, 10 and 16 sequences of unequal lengths; ten rows on eight devices become sixteen.
 
@@ -122,6 +123,7 @@ def test_every_device_count_gives_the_loss_the_gradient_and_the_adapter_of_one()
             assert other["slots"] == {2: 10, 4: 12, 8: 16}[count] * 32
 
 
+@pytest.mark.slow
 def test_a_whole_run_over_four_devices_takes_in_a_tenant_is_interrupted_and_resumed_to_the_bit(
     tmp_path: Path,
 ) -> None:
