@@ -8,6 +8,7 @@ loads. This module is imported with `tasks`, on the main thread, before any thre
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import Iterator
 
@@ -27,5 +28,8 @@ def _hidden(*names: str) -> Iterator[None]:
 
 with _hidden("jax", "jax.lax"):
     import bm25s
+
+# it sets its own level to DEBUG, and would speak up as soon as anything gives the root logger a handler
+logging.getLogger("bm25s").setLevel(logging.WARNING)
 
 __all__ = ["bm25s"]

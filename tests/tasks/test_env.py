@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from pathlib import Path
@@ -254,3 +255,15 @@ def test_a_stray_answer_mark_beside_junk_is_not_paid():
     env = env_of("add")
     env.reset(seed=0)
     assert env.step(answer_turn(str(env.item.gold)) + "</answer>")[1] == 0.0
+
+
+def test_a_search_says_nothing_on_a_log_that_others_set_up(capfd: pytest.CaptureFixture[str]) -> None:
+    handler = logging.StreamHandler()
+    logging.getLogger().addHandler(handler)
+    try:
+        env = tasks.make("Search/Lookup-v0")
+        env.reset(seed=0)
+        env.step("<search>capital</search>")
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert capfd.readouterr().err == ""
