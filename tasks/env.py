@@ -146,9 +146,10 @@ class TextEnv(gymnasium.Env[str, str]):
             )
         started = time.perf_counter()
         self._messages.append(Message("policy", action))
-        grade = self._verdict(item, action)
+        response = self._respond(item, action)
+        grade = response if isinstance(response, Grade) else None
+        observation = response if isinstance(response, str) else ""
         self._turn += 1
-        observation = "" if grade is not None else self._reply(item, action)
         truncated = grade is None and self._turn >= self.max_turns
         if truncated:
             grade = Grade(reward=0.0, status=GradeStatus.TRUNCATED, detail=f"no answer in {self._turn} turns")
@@ -166,7 +167,18 @@ class TextEnv(gymnasium.Env[str, str]):
             "stop": "truncated" if truncated else "terminated",
             "format_ok": grade.status in (GradeStatus.CORRECT, GradeStatus.WRONG),
         }
+        if grade.status in (GradeStatus.GRADER_TIMEOUT, GradeStatus.GRADER_ERROR):
+            # the verifier's failure, not the policy's: a trainer counts it and leaves it out
+            info["harness_error"] = grade.detail or str(grade.status)
         return observation, float(grade.reward), not truncated, truncated, info
+
+    def _respond(self, item: TaskItem, action: str) -> str | Grade:
+        """The next observation, or the grade that ends the episode."""
+        turns = [message.text for message in self._messages if message.role == "policy"]
+        response = self.task.respond(item, turns)
+        if response is None:
+            response = self._verdict(item, action) or self._reply(item, action)
+        return response
 
     def _verdict(self, item: TaskItem, action: str) -> Grade | None:
         """The grade of a turn that ends the episode; None where the episode goes on."""

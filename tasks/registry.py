@@ -13,10 +13,16 @@ from tasks.code.expr import Expr
 from tasks.code.predict import Predict
 from tasks.data.task import DataTask
 from tasks.env import TextEnv
+from tasks.game.guess import GuessNumber
 from tasks.latency import LatencyEnv, LatencyProfile, parse
 from tasks.math.add import Add
+from tasks.math.compare import Compare
+from tasks.math.countdown import Countdown
 from tasks.math.gsm8k import GSM8K, SVAMP
+from tasks.math.lineq import LinEq
 from tasks.math.modchain import ModChain
+from tasks.math.symbolic import SymbolicEq
+from tasks.math.wordproblem import WordProblem
 from tasks.qa.lookup import Lookup
 from tasks.spec import TaskSpec
 
@@ -34,6 +40,12 @@ ALIASES: dict[str, str] = {
     "lookup": "Search/Lookup-v0",
     "gsm8k": "Math/GSM8K-v0",
     "svamp": "Math/SVAMP-v0",
+    "compare": "Math/Compare-v0",
+    "lineq": "Math/LinEq-v0",
+    "wordproblem": "Math/WordProblem-v0",
+    "countdown": "Math/Countdown-v0",
+    "symbolic": "Math/SymbolicEq-v0",
+    "guess": "Game/GuessNumber-v0",
 }
 DEFAULT_TRIO = ("math", "code", "search")
 
@@ -120,4 +132,18 @@ def register_all() -> None:
 
 
 def _built_in() -> tuple[TaskSpec, ...]:
-    return (Add(), ModChain(), Predict(), Expr(), Lookup(), GSM8K, SVAMP)
+    return (
+        Add(),
+        ModChain(),
+        Compare(),
+        LinEq(),
+        WordProblem(),
+        Countdown(),
+        SymbolicEq(),
+        GSM8K,
+        SVAMP,
+        Predict(),
+        Expr(),
+        Lookup(),
+        GuessNumber(),
+    )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 
 class GradeStatus(enum.StrEnum):
-    """How a grade came about. Only `correct` pays; `timeout` and `grader_error` are never rewards."""
+    """How a grade came about. Only `correct` pays; `grader_timeout` and `grader_error` are never rewards."""
 
     CORRECT = "correct"
     """One well-formed answer, equal to the gold."""
@@ -32,7 +32,7 @@ class GradeStatus(enum.StrEnum):
     """More than one answer in the last turn; none counts, or guessing would pay."""
     TRUNCATED = "truncated"
     """The turn budget ran out before an answer."""
-    TIMEOUT = "timeout"
+    GRADER_TIMEOUT = "grader_timeout"
     """The verifier or a tool passed its deadline."""
     GRADER_ERROR = "grader_error"
     """The verifier itself failed."""
@@ -40,7 +40,10 @@ class GradeStatus(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grade:
-    """The verdict on one text: reward 1.0 or 0.0, why, and the answer that was read (if any)."""
+    """The verdict on one text: a reward in [0, 1], why, and the answer that was read (if any).
+
+    An answer is worth 1.0 or 0.0; a game may pay less for a late one.
+    """
 
     reward: float
     status: GradeStatus
@@ -136,6 +139,16 @@ class TaskSpec(abc.ABC):
     def split_key(self, draw: Draw) -> str:
         """Returns the content that decides the split; equal keys never fall in two splits."""
         return draw.prompt
+
+    def respond(self, item: TaskItem, turns: Sequence[str]) -> str | Grade | None:
+        """Answers the policy's turns so far, the last one included, where the task is a game.
+
+        Returns:
+          The next observation, or the grade that ends the episode; None where the task is no game: then a
+          turn is an answer or a tool call.
+        """
+        del item, turns
+        return None
 
     def rows(self, split: str) -> Sequence[Draw] | None:
         """Returns all items of a split for tasks made from a data set; None for generated ones."""

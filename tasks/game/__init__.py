@@ -1,0 +1,1 @@
+"""Games: tasks of several turns that the task itself answers."""
