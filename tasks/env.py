@@ -71,6 +71,7 @@ class TextEnv(gymnasium.Env[str, str]):
                 f"Task '{task.id}': max_turns {self.max_turns} must be at least 1 and "
                 f"max_tool_calls {self.max_tool_calls} at least 0."
             )
+        self._protocol = protocol.Protocol.of(task)
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARS)
         self.action_space = UnicodeText(MAX_ACTION_CHARS)
         self._defaults = {"split": split, "level": task.default_level if level is None else level}
@@ -188,7 +189,7 @@ class TextEnv(gymnasium.Env[str, str]):
         return grade
 
     def _reply(self, item: TaskItem, action: str) -> str:
-        call = protocol.read_call(action, tools=self.task.tools)
+        call = self._protocol.read_call(action)
         if call is None:
             return protocol.result_turn(protocol.NO_CALL)
         if self._tool_calls >= self.max_tool_calls:

@@ -1,18 +1,18 @@
 """The turn protocol: six marks, their strict reading, and the escaping that keeps tool output out of it.
 
-A policy answers with ``<answer>…</answer>`` and searches with ``<search>…</search>``; the environment
-replies with ``<result>…</result>``. Only the policy's last turn is ever read for an answer. A tool call may
-also be a JSON function call: ``{"name": "search", "arguments": {"query": "…"}}``.
+A policy answers with ``<answer>…</answer>`` and calls a tool with ``<NAME>…</NAME>``, e.g. ``<search>``; the
+environment replies with ``<result>…</result>``. Only the policy's last turn is ever read for an answer. A
+tool call may also be a JSON function call: ``{"name": "search", "arguments": {"query": "…"}}``.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from tasks.spec import Grade, GradeStatus, ToolCall
+from tasks.spec import Grade, GradeStatus, TaskSpec, ToolCall
 
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
 SEARCH_OPEN, SEARCH_CLOSE = "<search>", "</search>"
@@ -99,22 +99,34 @@ def grade_answer(text: str, *, max_chars: int, verdict: Callable[[str], bool | N
     return Grade(reward=1.0 if right else 0.0, status=status, answer=answer.text)
 
 
-def read_call(text: str, *, tools: tuple[str, ...]) -> ToolCall | BadCall | None:
-    """Reads the tool call of a turn: None where there is none, `BadCall` where it cannot run."""
+def read_call(
+    text: str, *, tools: tuple[str, ...], max_chars: int = MAX_CALL_CHARS
+) -> ToolCall | BadCall | None:
+    """Reads the tool call of a turn: None where there is none, `BadCall` where it cannot run.
+
+    A call is ``<NAME>argument</NAME>`` with the name of one of `tools`, or a JSON function call and nothing
+    else: ``{"name": NAME, "arguments": {…one text…}}``.
+    """
     stripped = text.strip()
     if stripped.startswith("{"):
-        return _read_json_call(stripped, tools)
-    if SEARCH_OPEN not in text and SEARCH_CLOSE not in text:
+        return _read_json_call(stripped, tools, max_chars)
+    # a task without tools still knows a search when it sees one, and says that there is no such tool
+    names = [name for name in (tools or ("search",)) if f"<{name}>" in text or f"</{name}>" in text]
+    if not names:
         return None
-    if text.count(SEARCH_OPEN) != 1 or text.count(SEARCH_CLOSE) != 1:
+    start, end = (f"<{names[0]}>", f"</{names[0]}>")
+    if (
+        len(names) > 1
+        or text.count(start) != 1
+        or text.count(end) != 1
+        or text.index(end) < text.index(start)
+    ):
         return BadCall(reason="one call a turn")
-    start, end = text.index(SEARCH_OPEN) + len(SEARCH_OPEN), text.index(SEARCH_CLOSE)
-    if end < start:
-        return BadCall(reason="one call a turn")
-    return _checked_call("search", text[start:end], tools)
+    argument = text[text.index(start) + len(start) : text.index(end)]
+    return _checked_call(names[0], argument, tools, max_chars)
 
 
-def _read_json_call(text: str, tools: tuple[str, ...]) -> ToolCall | BadCall:
+def _read_json_call(text: str, tools: tuple[str, ...], max_chars: int) -> ToolCall | BadCall:
     try:
         call = json.loads(text)
     except (ValueError, RecursionError):
@@ -123,17 +135,74 @@ def _read_json_call(text: str, tools: tuple[str, ...]) -> ToolCall | BadCall:
     name = call.get("name")
     if not isinstance(name, str) or not isinstance(arguments, dict):
         return BadCall(reason="a call needs name and arguments")
-    if list(arguments) != ["query"] or not isinstance(arguments["query"], str):
-        return BadCall(reason="arguments must be one text, query")
-    return _checked_call(name, arguments["query"], tools)
+    texts = list(arguments.values())
+    if len(texts) != 1 or not isinstance(texts[0], str):
+        return BadCall(reason="arguments must be one text")
+    return _checked_call(name, texts[0], tools, max_chars)
 
 
-def _checked_call(name: str, argument: str, tools: tuple[str, ...]) -> ToolCall | BadCall:
+def _checked_call(name: str, argument: str, tools: tuple[str, ...], max_chars: int) -> ToolCall | BadCall:
     if name not in tools:
         return BadCall(reason="no such tool")
     argument = argument.strip()
     if not argument:
         return BadCall(reason="empty query")
-    if len(argument) > MAX_CALL_CHARS:
+    if len(argument) > max_chars:
         return BadCall(reason="query too long")
     return ToolCall(name=name, argument=argument)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """How one task is spoken to: the instructions a policy gets, and the reading of what it writes.
+
+    Prompt and parser are made from the same values, so they can't drift apart.
+    """
+
+    tools: tuple[str, ...] = ()
+    tool_help: Mapping[str, str] = field(default_factory=dict)
+    """What each tool does, in one clause."""
+    max_answer_chars: int = 16
+    max_call_chars: int = MAX_CALL_CHARS
+    max_turns: int = 1
+    max_tool_calls: int = 0
+
+    @classmethod
+    def of(cls, spec: TaskSpec) -> Protocol:
+        """Returns the protocol of a task."""
+        return cls(
+            tools=spec.tools,
+            tool_help=spec.tool_help,
+            max_answer_chars=spec.max_answer_chars,
+            max_call_chars=spec.max_call_chars,
+            max_turns=spec.max_turns,
+            max_tool_calls=spec.max_tool_calls,
+        )
+
+    def instructions(self) -> str:
+        """Returns the rules of an episode in words, for a policy that reads English."""
+        lines = [
+            f"Give the final answer once, as {answer_turn('your answer')}, "
+            f"at most {self.max_answer_chars} characters. Only your last turn is read for it."
+        ]
+        for name in self.tools:
+            about = self.tool_help.get(name, "a tool")
+            lines.append(f"Call {name} ({about}) with <{name}>text</{name}>; {RESULT_OPEN} holds its reply.")
+        if self.tools:
+            lines.append(
+                f"One call a turn, at most {self.max_tool_calls} calls and {self.max_turns} turns; "
+                'a call may also be JSON: {"name": "' + self.tools[0] + '", "arguments": {"text": "…"}}.'
+            )
+        return "\n".join(lines)
+
+    def read_answer(self, text: str) -> Answer:
+        """Reads the one complete answer of the policy's last turn."""
+        return read_answer(text, max_chars=self.max_answer_chars)
+
+    def read_call(self, text: str) -> ToolCall | BadCall | None:
+        """Reads the tool call of a turn."""
+        return read_call(text, tools=self.tools, max_chars=self.max_call_chars)
+
+    def escape(self, text: str) -> str:
+        """Makes text from elsewhere unable to look like a protocol mark."""
+        return escape(text)

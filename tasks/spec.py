@@ -106,7 +106,12 @@ class TaskSpec(abc.ABC):
     max_turns: int = 1
     max_tool_calls: int = 0
     max_answer_chars: int = 16
+    max_call_chars: int = 256
+    """Longest argument of a tool call; a longer one is refused in words."""
     tools: tuple[str, ...] = ()
+    """Names of the tools a policy may call, each by ``<NAME>argument</NAME>`` or a JSON function call."""
+    tool_help: Mapping[str, str] = {}
+    """What each tool does, in one clause; goes into the instructions."""
     accepts_expressions: bool = False
     """True where an answer may be an expression, so that ``gold+0`` is as right as the gold."""
     best_constant_cap: float

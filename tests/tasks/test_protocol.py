@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tasks
 from tasks import protocol
 from tasks.protocol import BadCall, read_answer, read_call
 from tasks.spec import GradeStatus, ToolCall
@@ -76,7 +77,9 @@ def test_a_call_is_read_from_tags_or_from_json():
         (f"<search>{'a' * 300}</search>", "query too long"),
         ('{"name": "search"', "bad JSON"),
         ('{"name": "search", "arguments": "q"}', "a call needs name and arguments"),
-        ('{"name": "search", "arguments": {"q": "x"}}', "arguments must be one text, query"),
+        ('{"name": "search", "arguments": {"q": "x", "k": "3"}}', "arguments must be one text"),
+        ('{"name": "search", "arguments": {"q": 3}}', "arguments must be one text"),
+        ('{"name": "search", "arguments": {}}', "arguments must be one text"),
         ('{"name": "rm", "arguments": {"query": "x"}}', "no such tool"),
     ],
 )
@@ -86,3 +89,28 @@ def test_a_call_that_cannot_run_says_why(text: str, reason: str):
 
 def test_deeply_nested_json_is_bad_json_and_no_crash():
     assert read_call('{"a":' + "[" * 100_000, tools=("search",)) == BadCall(reason="bad JSON")
+
+
+def test_every_tool_has_its_own_marks_and_limit():
+    tools = ("search", "open")
+    assert read_call("see <open>d7</open>", tools=tools) == ToolCall(name="open", argument="d7")
+    assert read_call("<open>d7</open><search>x</search>", tools=tools) == BadCall(reason="one call a turn")
+    assert read_call("<python>1</python>", tools=tools) is None
+    assert isinstance(read_call(f"<open>{'a' * 300}</open>", tools=tools, max_chars=300), ToolCall)
+
+
+def test_a_task_without_tools_says_so():
+    assert read_call("<search>x</search>", tools=()) == BadCall(reason="no such tool")
+
+
+@pytest.mark.parametrize("task_id", list(tasks.specs()))
+def test_the_instructions_say_what_the_parser_reads(task_id: str):
+    spoken = protocol.Protocol.of(tasks.get(task_id))
+    text = spoken.instructions()
+    assert f"at most {spoken.max_answer_chars} characters" in text
+    assert spoken.read_answer("<answer>" + "a" * spoken.max_answer_chars + "</answer>").status is None
+    for name in spoken.tools:
+        assert f"<{name}>text</{name}>" in text
+        assert spoken.read_call(f"<{name}>text</{name}>") == ToolCall(name=name, argument="text")
+        as_json = json.dumps({"name": name, "arguments": {"text": "a"}})
+        assert spoken.read_call(as_json) == ToolCall(name=name, argument="a")
