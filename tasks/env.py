@@ -6,6 +6,7 @@ index, level). Everything in `info` is deterministic; wall-clock readings are in
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
@@ -18,7 +19,25 @@ from tasks.spec import Grade, GradeStatus, TaskItem, TaskSpec
 
 MAX_OBSERVATION_CHARS = 16_384
 MAX_ACTION_CHARS = 65_536
-OPTION_KEYS = ("split", "index", "level", "sample_index")
+OPTION_KEYS = ("split", "index", "item", "level", "sample_index")
+
+
+class CutTurn(str):
+    """A policy's turn that was cut off before its end; `stop` says by what.
+
+    Handed to `step` in place of a plain str, it ends the episode as truncated, without reward and without
+    being read: half an answer is no answer, and no parse error either.
+    """
+
+    __slots__ = ("stop",)
+
+    def __new__(cls, text: str, stop: str = "max_tokens") -> CutTurn:
+        """Makes one; `stop` is 'max_tokens' or 'context'."""
+        if stop not in ("max_tokens", "context"):
+            raise ValueError(f"A turn is cut by 'max_tokens' or 'context', not {stop!r}.")
+        turn = super().__new__(cls, text)
+        turn.stop = stop
+        return turn
 
 
 class Message(NamedTuple):
@@ -39,8 +58,9 @@ class StepTiming(NamedTuple):
 class TextEnv(gymnasium.Env[str, str]):
     """One task as an episodic text environment.
 
-    `terminated` is true when the episode was graded, `truncated` when the turn budget ran out without an
-    answer; never both. Options of `reset` hold for that reset; without `index` items come in order.
+    `terminated` is true when the episode was graded, `truncated` when a budget ended it without an answer;
+    never both. ``info["stop"]`` names the reason: terminated, max_turns, max_tokens or context. Options of
+    `reset` hold for that reset; without `index` items come in order.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]  # Gymnasium's is mutable
@@ -53,6 +73,7 @@ class TextEnv(gymnasium.Env[str, str]):
         level: int | None = None,
         max_turns: int | None = None,
         max_tool_calls: int | None = None,
+        instructions: bool = False,
     ) -> None:
         """Builds the environment.
 
@@ -62,6 +83,7 @@ class TextEnv(gymnasium.Env[str, str]):
           level: difficulty unless `reset` says otherwise; None is the task's default.
           max_turns: turn budget; None is the task's.
           max_tool_calls: tool budget; a call past it is answered, and ends nothing.
+          instructions: put the rules of the protocol, in words, before the first observation.
         """
         self.task = task
         self.max_turns = task.max_turns if max_turns is None else max_turns
@@ -71,7 +93,10 @@ class TextEnv(gymnasium.Env[str, str]):
                 f"Task '{task.id}': max_turns {self.max_turns} must be at least 1 and "
                 f"max_tool_calls {self.max_tool_calls} at least 0."
             )
-        self._protocol = protocol.Protocol.of(task)
+        self._protocol = dataclasses.replace(
+            protocol.Protocol.of(task), max_turns=self.max_turns, max_tool_calls=self.max_tool_calls
+        )
+        self._preface = f"{self._protocol.instructions()}\n\n" if instructions else ""
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARS)
         self.action_space = UnicodeText(MAX_ACTION_CHARS)
         self._defaults = {"split": split, "level": task.default_level if level is None else level}
@@ -115,7 +140,8 @@ class TextEnv(gymnasium.Env[str, str]):
 
         Args:
           seed: stream of items; starts it from index 0. None goes on with the stream.
-          options: any of split, index, level, sample_index (the last only keys simulated delays).
+          options: any of split, level, index (place in the stream), item (a `TaskItem` itself, or its
+            index), sample_index (only keys simulated delays).
         Raises:
           ValueError: an unknown option, split or level.
         """
@@ -125,12 +151,16 @@ class TextEnv(gymnasium.Env[str, str]):
             self._seed, self._next_index = seed, 0
         elif self._seed is None:
             self._seed = int(self.np_random.integers(2**31))
-        index = chosen.get("index", self._next_index)
-        self._item = splits.item(self.task, chosen["split"], self._seed, index, chosen["level"])
-        self._next_index = index + 1
+        given = chosen.get("item")
+        if isinstance(given, TaskItem):
+            self._item = given
+        else:
+            index = chosen.get("index", self._next_index) if given is None else given
+            self._item = splits.item(self.task, chosen["split"], self._seed, index, chosen["level"])
+            self._next_index = index + 1
         self._sample_index = chosen.get("sample_index", 0)
         self._done, self._turn, self._tool_calls = False, 0, 0
-        observation = self.task.render(self._item)
+        observation = self._preface + self.task.render(self._item)
         self._messages = [Message("environment", observation)]
         self._timings = []
         return observation, self._info()
@@ -147,13 +177,15 @@ class TextEnv(gymnasium.Env[str, str]):
             )
         started = time.perf_counter()
         self._messages.append(Message("policy", action))
-        response = self._respond(item, action)
+        cut = action.stop if isinstance(action, CutTurn) else None
+        response = None if cut else self._respond(item, action)
         grade = response if isinstance(response, Grade) else None
         observation = response if isinstance(response, str) else ""
         self._turn += 1
-        truncated = grade is None and self._turn >= self.max_turns
-        if truncated:
-            grade = Grade(reward=0.0, status=GradeStatus.TRUNCATED, detail=f"no answer in {self._turn} turns")
+        stop = "terminated" if grade else cut or ("max_turns" if self._turn >= self.max_turns else None)
+        if grade is None and stop:
+            why = f"cut by {stop}" if cut else f"no answer in {self._turn} turns"
+            grade = Grade(reward=0.0, status=GradeStatus.TRUNCATED, detail=why)
         if observation:
             self._messages.append(Message("environment", observation))
         self._timings.append(StepTiming(self._turn, time.perf_counter() - started, 0.0))
@@ -165,13 +197,14 @@ class TextEnv(gymnasium.Env[str, str]):
             "grade_status": str(grade.status),
             "grade_detail": grade.detail,
             "answer": grade.answer,
-            "stop": "truncated" if truncated else "terminated",
+            "stop": stop,
             "format_ok": grade.status in (GradeStatus.CORRECT, GradeStatus.WRONG),
         }
         if grade.status in (GradeStatus.GRADER_TIMEOUT, GradeStatus.GRADER_ERROR):
             # the verifier's failure, not the policy's: a trainer counts it and leaves it out
             info["harness_error"] = grade.detail or str(grade.status)
-        return observation, float(grade.reward), not truncated, truncated, info
+        terminated = stop == "terminated"
+        return observation, float(grade.reward), terminated, not terminated, info
 
     def _respond(self, item: TaskItem, action: str) -> str | Grade:
         """The next observation, or the grade that ends the episode."""
@@ -207,7 +240,14 @@ class TextEnv(gymnasium.Env[str, str]):
                 f"Task '{self.task.id}': unknown reset option {unknown[0]!r}; "
                 f"known are {', '.join(OPTION_KEYS)}."
             )
-        for key in ("index", "sample_index", "level"):
+        task_of = chosen["item"].task_id if isinstance(chosen.get("item"), TaskItem) else self.task.id
+        if task_of != self.task.id:
+            raise ValueError(f"Task '{self.task.id}': the item given is one of '{task_of}'.")
+        if "item" in chosen and "index" in chosen:
+            raise ValueError(f"Task '{self.task.id}': give item or index, not both.")
+        for key in ("index", "item", "sample_index", "level"):
+            if key == "item" and isinstance(chosen.get(key), TaskItem):
+                continue
             if key in chosen and (isinstance(chosen[key], bool) or not isinstance(chosen[key], int)):
                 raise ValueError(f"Task '{self.task.id}': option {key} must be an int, not {chosen[key]!r}.")
         return self._defaults | chosen

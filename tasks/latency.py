@@ -127,14 +127,18 @@ class LatencyEnv(gymnasium.Wrapper[str, str, str, str]):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:  # type: ignore[override]
         """Steps the inner environment, then waits as long as the profile says."""
-        result = self.env.step(action)
+        result, delay_s = self.step_at_once(action)
+        if delay_s > 0:
+            self._sleep(delay_s)
+        return result
+
+    def step_at_once(self, action: str) -> tuple[tuple[str, float, bool, bool, dict[str, Any]], float]:
+        """Steps the inner environment; returns its result and the seconds that are still to be waited."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
         delay_s = self.profile.delay_s(self.env.get_wrapper_attr("coordinates"))
         timings: list[StepTiming] = self.env.get_wrapper_attr("timings")
         timings[-1] = timings[-1]._replace(simulated_s=delay_s)
-        if delay_s > 0:
-            self._sleep(delay_s)
-        observation, reward, terminated, truncated, info = result
-        return observation, float(reward), terminated, truncated, info
+        return (observation, float(reward), terminated, truncated, info), delay_s
 
     @property
     def timings(self) -> list[StepTiming]:

@@ -128,7 +128,12 @@ def register_all() -> None:
     """Registers every id with Gymnasium; called once by ``import tasks``."""
     for spec in specs().values():
         if spec.id not in gymnasium.registry:
-            gymnasium.register(spec.id, entry_point="tasks.registry:make", kwargs={"task_id": spec.id})
+            gymnasium.register(
+                spec.id,
+                entry_point="tasks.registry:make",
+                vector_entry_point="tasks.vector:make_vec",
+                kwargs={"task_id": spec.id},
+            )
 
 
 def _built_in() -> tuple[TaskSpec, ...]:

@@ -87,7 +87,7 @@ def test_global_random_state_is_untouched():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"task_id": 3}, "unknown reset option 'task_id'; known are split, index"),
+        ({"task_id": 3}, "unknown reset option 'task_id'; known are split, index, item"),
         ({"split": "eval"}, "choose one of train, dev, test"),
         ({"level": 77}, "choose one of"),
         ({"index": -1}, "count from 0"),
@@ -170,7 +170,7 @@ def test_tool_calls_alone_earn_nothing_and_end_truncated():
     results = [env.step(search_turn("flag")) for _ in range(3)]
     assert sum(result[1] for result in results) == 0.0
     assert [(r[2], r[3]) for r in results] == [(False, False), (False, False), (False, True)]
-    assert (results[-1][4]["grade_status"], results[-1][4]["stop"]) == ("truncated", "truncated")
+    assert (results[-1][4]["grade_status"], results[-1][4]["stop"]) == ("truncated", "max_turns")
 
 
 def test_a_turn_without_call_or_answer_is_told_so():
@@ -267,3 +267,43 @@ def test_a_search_says_nothing_on_a_log_that_others_set_up(capfd: pytest.Capture
     finally:
         logging.getLogger().removeHandler(handler)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("stop", ["max_tokens", "context"])
+@pytest.mark.parametrize("task_id", ["add", "lookup"])
+def test_a_turn_that_was_cut_truncates_and_is_never_read(task_id: str, stop: str):
+    """Case mt-001: half an answer is neither an answer nor a parse error."""
+    env = env_of(task_id)
+    env.reset(seed=0)
+    whole = env.task.oracle(env.item)[-1]
+    for text in (whole, "<answer>4", ""):
+        env.reset(seed=0)
+        _, reward, terminated, truncated, info = env.step(tasks.CutTurn(text, stop))
+        assert (reward, terminated, truncated) == (0.0, False, True)
+        assert (info["stop"], info["grade_status"]) == (stop, "truncated")
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            env.step(whole)
+    with pytest.raises(ValueError, match="'max_tokens' or 'context'"):
+        tasks.CutTurn("", "tired")
+
+
+def test_an_item_can_be_given_itself_or_by_its_index():
+    env, other = env_of("add"), env_of("add")
+    prompt, info = env.reset(seed=9, options={"item": 4})
+    assert info["index"] == 4
+    assert other.reset(seed=1, options={"item": env.item})[0] == prompt
+    assert other.reset()[1]["index"] == 0
+    with pytest.raises(ValueError, match="one of 'Math/Add-v0'"):
+        env_of("modchain").reset(seed=0, options={"item": env.item})
+    with pytest.raises(ValueError, match="not both"):
+        env.reset(seed=0, options={"item": 1, "index": 1})
+
+
+def test_instructions_come_first_and_change_no_item():
+    plain, told = env_of("lookup"), env_of("lookup", instructions=True, max_turns=5)
+    prompt, info = plain.reset(seed=0)
+    text, told_info = told.reset(seed=0)
+    assert text.endswith(f"\n\n{prompt}")
+    assert "<search>text</search>" in text
+    assert "at most 2 calls and 5 turns" in text
+    assert told_info == info
