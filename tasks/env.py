@@ -200,6 +200,8 @@ class TextEnv(gymnasium.Env[str, str]):
             "stop": stop,
             "format_ok": grade.status in (GradeStatus.CORRECT, GradeStatus.WRONG),
         }
+        if grade.sandbox is not None:
+            info["sandbox"] = grade.sandbox
         if grade.status in (GradeStatus.GRADER_TIMEOUT, GradeStatus.GRADER_ERROR):
             # the verifier's failure, not the policy's: a trainer counts it and leaves it out
             info["harness_error"] = grade.detail or str(grade.status)

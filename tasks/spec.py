@@ -49,6 +49,8 @@ class Grade:
     status: GradeStatus
     detail: str = ""
     answer: str | None = None
+    sandbox: str | None = None
+    """Level of the sandbox that ran the answer, e.g. 'L2'; None where nothing was run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
