@@ -10,7 +10,11 @@ from typing import Any
 import gymnasium
 
 from tasks.code.expr import Expr
+from tasks.code.function import Function
 from tasks.code.predict import Predict
+from tasks.code.repair import Repair
+from tasks.code.stdin import Stdin
+from tasks.code.suites import CRUXEVAL, HUMANEVAL, MBPP
 from tasks.data.task import DataTask
 from tasks.env import TextEnv
 from tasks.game.guess import GuessNumber
@@ -37,6 +41,12 @@ ALIASES: dict[str, str] = {
     "modchain": "Math/ModChain-v0",
     "predict": "Code/Predict-v0",
     "expr": "Code/Expr-v0",
+    "function": "Code/Function-v0",
+    "repair": "Code/Repair-v0",
+    "stdin": "Code/Stdin-v0",
+    "mbpp": "Code/MBPP-v0",
+    "humaneval": "Code/HumanEval-v0",
+    "cruxeval": "Code/CRUXEval-v0",
     "lookup": "Search/Lookup-v0",
     "gsm8k": "Math/GSM8K-v0",
     "svamp": "Math/SVAMP-v0",
@@ -149,6 +159,12 @@ def _built_in() -> tuple[TaskSpec, ...]:
         SVAMP,
         Predict(),
         Expr(),
+        Function(),
+        Repair(),
+        Stdin(),
+        MBPP,
+        HUMANEVAL,
+        CRUXEVAL,
         Lookup(),
         GuessNumber(),
     )

@@ -116,6 +116,8 @@ class TaskSpec(abc.ABC):
     """What each tool does, in one clause; goes into the instructions."""
     accepts_expressions: bool = False
     """True where an answer may be an expression, so that ``gold+0`` is as right as the gold."""
+    sandboxed: bool = False
+    """True where grading runs the answer as a program: milliseconds, not microseconds."""
     best_constant_cap: float
     """Most that always giving the same answer may earn; `validate` measures and holds it."""
 
@@ -138,6 +140,14 @@ class TaskSpec(abc.ABC):
     @abc.abstractmethod
     def careless(self, item: TaskItem, rng: random.Random) -> tuple[str, ...]:
         """Returns the turns of a plausible demonstrator with a systematic fault."""
+
+    def closed_book(self, item: TaskItem) -> tuple[str, ...] | None:
+        """Returns the turns of a policy that knows the real world and searches nothing.
+
+        None where there is nothing to search; what it earns tells how much a task measures memory.
+        """
+        del item
+        return None
 
     def tool_reply(self, item: TaskItem, call: ToolCall) -> str:
         """Returns the observation that answers a tool call."""

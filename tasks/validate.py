@@ -21,10 +21,12 @@ import gymnasium
 from gymnasium.utils.env_checker import check_env
 
 from tasks import protocol, registry, splits
-from tasks.spec import TaskItem, TaskSpec, ToolCall
+from tasks.spec import Grade, TaskItem, TaskSpec, ToolCall
 
 _PROBE_ITEMS = 50
 _CONSTANT_ITEMS = 2000
+_SANDBOXED_SHARE = 20
+"""Tasks that run programs are checked on a twentieth of the items: a grade costs milliseconds there."""
 _CHILD_TIMEOUT_S = 120
 
 
@@ -44,12 +46,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baselines:
-    """Mean rewards of policies that need no training."""
+    """Mean rewards of policies that need no training, on `items` items of a split."""
 
     oracle: float
     careless: float
     best_constant: float
+    """Of the answer that is right most often, chosen on other items than it is scored on."""
     constant: str
+    random_format: float
+    """Of a well-formed answer that is another item's."""
+    closed_book: float | None
+    """Of answering from what is known, without a search; None where there is nothing to search."""
     items: int
 
 
@@ -66,18 +73,42 @@ def validate(task_id: str, *, items: int = 1000) -> list[Finding]:
 
 
 def baselines(spec: TaskSpec, *, split: str = "train", items: int = 1000) -> Baselines:
-    """Measures oracle, careless demonstrator and the best constant answer (chosen on these very items)."""
+    """Measures what oracle, careless demonstrator, constant, random and closed-book answers earn."""
     drawn = [splits.item(spec, split, 0, index) for index in range(items)]
     rng = random.Random(0)
-    counts = collections.Counter(spec.oracle(item)[-1] for item in drawn)
-    constant, _ = counts.most_common(1)[0]
+    constant = best_constant(spec, split)
+    book = [(item, spec.closed_book(item)) for item in drawn]
     return Baselines(
-        oracle=_mean(spec.grade(item, spec.oracle(item)[-1]).reward for item in drawn),
-        careless=_mean(spec.grade(item, spec.careless(item, rng)[-1]).reward for item in drawn),
-        best_constant=_mean(spec.grade(item, constant).reward for item in drawn),
+        oracle=_mean(earned(spec, item, spec.oracle(item)) for item in drawn),
+        careless=_mean(earned(spec, item, spec.careless(item, rng)) for item in drawn),
+        best_constant=_mean(earned(spec, item, (constant,)) for item in drawn),
         constant=constant,
+        random_format=_mean(
+            earned(spec, item, (spec.oracle(other)[-1],))
+            for item, other in zip(drawn, drawn[1:] + drawn[:1], strict=True)
+        ),
+        closed_book=None
+        if any(turns is None for _, turns in book)
+        else _mean(earned(spec, item, turns or ()) for item, turns in book),
         items=items,
     )
+
+
+def best_constant(spec: TaskSpec, split: str = "train") -> str:
+    """Returns the answer that most items have, on items no baseline is scored on."""
+    drawn = (splits.item(spec, split, 1, index) for index in range(_CONSTANT_ITEMS))
+    return collections.Counter(spec.oracle(item)[-1] for item in drawn).most_common(1)[0][0]
+
+
+def earned(spec: TaskSpec, item: TaskItem, turns: Sequence[str]) -> float:
+    """The reward of an episode of these turns; what has not ended with the last one earns nothing."""
+    for number, turn in enumerate(turns, start=1):
+        response = spec.respond(item, turns[:number])
+        if isinstance(response, Grade):
+            return response.reward
+        if response is None and number == len(turns):
+            return spec.grade(item, turn).reward
+    return 0.0
 
 
 def fingerprint(task_id: str, *, items: int = 50) -> str:
@@ -140,7 +171,7 @@ def _splits_apart(spec: TaskSpec, items: int) -> Faults:
 
 
 def _oracle_and_null(spec: TaskSpec, items: int) -> Faults:
-    for item in _sample(spec, min(items, 200)):
+    for item in _sample(spec, _fewer(spec, min(items, 200))):
         grade = spec.grade(item, spec.oracle(item)[-1])
         if grade.reward != 1.0:
             yield (
@@ -154,7 +185,7 @@ def _oracle_and_null(spec: TaskSpec, items: int) -> Faults:
 
 
 def _probes(spec: TaskSpec, items: int) -> Faults:
-    sample = _sample(spec, min(items, _PROBE_ITEMS))
+    sample = _sample(spec, _fewer(spec, min(items, _PROBE_ITEMS)))
     for name, attack in PROBES.items():
         if name == "expression" and spec.accepts_expressions:
             continue
@@ -175,11 +206,12 @@ def _probes(spec: TaskSpec, items: int) -> Faults:
 
 
 def _constant(spec: TaskSpec, items: int) -> Faults:
-    # the constant is picked on the items it is scored on: enough of them keep that luck below the caps
-    measured = baselines(spec, items=max(items, _CONSTANT_ITEMS))
-    if measured.best_constant > spec.best_constant_cap:
+    constant = best_constant(spec)
+    count = max(items, _CONSTANT_ITEMS) // (5 if spec.sandboxed else 1)
+    earns = _mean(earned(spec, splits.item(spec, "train", 0, i), (constant,)) for i in range(count))
+    if earns > spec.best_constant_cap:
         yield (
-            f"always {measured.constant!r} earns {measured.best_constant:.3f}, cap {spec.best_constant_cap}",
+            f"always {constant!r} earns {earns:.3f}, cap {spec.best_constant_cap}",
             "Balance the answers or declare a higher cap.",
         )
 
@@ -213,6 +245,10 @@ PROBES: dict[str, Probe] = {
     "nested": lambda spec, item, sample: protocol.answer_turn(spec.oracle(item)[-1]),
 }
 """Texts that must earn nothing whatever the task: each route has paid in some published environment."""
+
+
+def _fewer(spec: TaskSpec, items: int) -> int:
+    return max(5, items // _SANDBOXED_SHARE) if spec.sandboxed else items
 
 
 def _sample(spec: TaskSpec, count: int) -> list[TaskItem]:

@@ -1,12 +1,14 @@
 """Reads data sets through Hugging Face `datasets`: a local folder or file, or a pinned hub revision.
 
 Where the data is, first match wins: the path handed in, then the folder of the same name under the
-environment variable BENCH_DATA_DIR. The word ``hub`` in either place downloads; nothing else does.
+environment variable BENCH_DATA_DIR, then an installed package that carries it, whose code is never imported.
+The word ``hub`` in either of the first two places downloads; nothing else does.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import tempfile
 from collections.abc import Iterable
@@ -16,7 +18,8 @@ from typing import Any
 
 DATA_DIR_VARIABLE = "BENCH_DATA_DIR"
 HUB = "hub"
-_FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}
+PACKAGE = "package"
+_FORMATS = {".jsonl": "json", ".jsonl.gz": "json", ".json": "json", ".parquet": "parquet"}
 
 
 class DataError(Exception):
@@ -36,8 +39,12 @@ class DataSource:
     """Part ('train', 'test' or 'all') -> file stems it may have, e.g. {'train': ('train',)}."""
     hub_id: str
     hub_revision: str
+    """A commit; or a branch, which may move: the manifest's digest says which rows were read."""
     licence: str
     hub_config: str | None = None
+    package: str | None = None
+    """An installable Python package that carries the data, and the file in it."""
+    package_file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +67,15 @@ def locate(source: DataSource, data: str | None) -> str:
             return data
         raise _missing(source, f"{data!r} does not exist")
     root = os.environ.get(DATA_DIR_VARIABLE)
-    if not root:
-        raise _missing(source, f"{DATA_DIR_VARIABLE} is not set")
     if root == HUB:
         return HUB
-    folder = Path(root) / source.name
-    if not folder.is_dir():
-        raise _missing(source, f"{DATA_DIR_VARIABLE} has no folder {str(folder)!r}")
-    return str(folder)
+    folder = Path(root) / source.name if root else None
+    if folder is not None and folder.is_dir():
+        return str(folder)
+    if _in_package(source) is not None:
+        return PACKAGE
+    unset = f"{DATA_DIR_VARIABLE} is not set"
+    raise _missing(source, f"{DATA_DIR_VARIABLE} has no folder {str(folder)!r}" if folder else unset)
 
 
 def load(source: DataSource, location: str) -> tuple[LoadedPart, ...]:
@@ -78,7 +86,8 @@ def load(source: DataSource, location: str) -> tuple[LoadedPart, ...]:
     """
     if location == HUB:
         return _from_hub(source)
-    path = Path(location)
+    path = _in_package(source) if location == PACKAGE else Path(location)
+    assert path is not None
     if path.is_file():
         return (_from_file(source, "all", path),)
     found = [(part, file) for part, stems in source.parts.items() if (file := _find(path, stems)) is not None]
@@ -91,6 +100,19 @@ def load(source: DataSource, location: str) -> tuple[LoadedPart, ...]:
     return tuple(_from_file(source, part, file) for part, file in found)
 
 
+def _in_package(source: DataSource) -> Path | None:
+    """The data file inside the installed package; found without importing the package."""
+    spec = importlib.util.find_spec(source.package) if source.package else None
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    file = Path(spec.submodule_search_locations[0]) / source.package_file
+    return file if file.is_file() else None
+
+
+def _ending(path: Path) -> str | None:
+    return next((ending for ending in _FORMATS if path.name.endswith(ending)), None)
+
+
 def _find(folder: Path, stems: Iterable[str]) -> Path | None:
     candidates = (folder / f"{stem}{ending}" for stem in stems for ending in _FORMATS)
     return next((file for file in candidates if file.is_file()), None)
@@ -100,14 +122,15 @@ def _from_file(source: DataSource, part: str, path: Path) -> LoadedPart:
     import datasets  # lazily: seconds of start-up that generated tasks never need
     from datasets.exceptions import DatasetGenerationError
 
-    if path.suffix not in _FORMATS:
+    ending = _ending(path)
+    if ending is None:
         raise DataError(f"Data set '{source.name}': {str(path)!r} must end in one of {', '.join(_FORMATS)}.")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     datasets.disable_progress_bars()
     with tempfile.TemporaryDirectory(prefix="bench-data-") as cache:
         try:
             table = datasets.load_dataset(
-                _FORMATS[path.suffix], data_files=str(path), split="train", cache_dir=cache
+                _FORMATS[ending], data_files=str(path), split="train", cache_dir=cache
             )
         except DatasetGenerationError as error:
             cause = error.__cause__ or error
@@ -154,8 +177,9 @@ def _first_line(error: BaseException) -> str:
 
 def _missing(source: DataSource, why: str) -> DataMissingError:
     files = " or ".join(f"{stems[0]}.jsonl" for stems in source.parts.values())
+    package = f"; or install the package {source.package.replace('_', '-')}" if source.package else ""
     return DataMissingError(
         f"Data set '{source.name}' not found: {why}. Give its path with --data; or set "
         f"{DATA_DIR_VARIABLE} to a folder with {source.name}/ ({files}); "
-        f"or allow the download with --data hub ({source.hub_id})."
+        f"or allow the download with --data hub ({source.hub_id}){package}."
     )

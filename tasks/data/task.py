@@ -38,8 +38,11 @@ class DataTask(TaskSpec):
         return other
 
     @abc.abstractmethod
-    def from_row(self, row: dict[str, Any]) -> Draw:
-        """Turns a row into an item's content; KeyError or ValueError where the row is unusable."""
+    def from_row(self, row: dict[str, Any]) -> Draw | None:
+        """Turns a row into an item's content; KeyError or ValueError where the row is unusable.
+
+        None leaves the row out: for rows that are known not to be gradable, with their reasons.
+        """
 
     def generate(self, rng: random.Random, level: int) -> Draw:
         """Draws any train row; item streams use `rows` instead."""
@@ -75,6 +78,8 @@ class DataTask(TaskSpec):
             is_test = official_test and part.part == "test"
             for number, row in enumerate(part.rows, start=1):
                 draw = self._checked(part, number, row)
+                if draw is None:
+                    continue
                 key = " ".join(draw.prompt.split())
                 split = "test" if is_test else split_of(self.id, key)
                 if official_test and not is_test:
@@ -84,7 +89,7 @@ class DataTask(TaskSpec):
                 by_split[split].setdefault(key, draw)
         return {split: tuple(draws.values()) for split, draws in by_split.items()}
 
-    def _checked(self, part: LoadedPart, number: int, row: dict[str, Any]) -> Draw:
+    def _checked(self, part: LoadedPart, number: int, row: dict[str, Any]) -> Draw | None:
         where = f"Task '{self.id}': row {number} of {part.manifest['file']}"
         try:
             draw = self.from_row(row)
@@ -92,6 +97,9 @@ class DataTask(TaskSpec):
             raise DataError(f"{where} lacks the field {error.args[0]!r}; it has {', '.join(row)}.") from error
         except (TypeError, ValueError) as error:
             raise DataError(f"{where} is unusable: {error}") from error
+        if draw is None or self.sandboxed:
+            # a program's gold is run when it is first needed: a thousand runs would be seconds of start-up
+            return draw
         item = TaskItem(
             uid=content_uid(self.id, self.version, draw.prompt, draw.gold, draw.meta),
             task_id=self.id,

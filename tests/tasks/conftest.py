@@ -42,7 +42,31 @@ def own_made_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for i in range(300)
     ]
     (root / "svamp" / "SVAMP.json").write_text(json.dumps(svamp), encoding="utf-8")
+    for name in ("mbpp", "humaneval", "cruxeval"):
+        (root / name).mkdir()
+    write_jsonl(root / "mbpp" / "mbpp.jsonl", [own_made_program(i, "mbpp") for i in range(80)])
+    write_jsonl(root / "humaneval" / "HumanEval.jsonl", [own_made_program(i, "humaneval") for i in range(80)])
+    write_jsonl(
+        root / "cruxeval" / "cruxeval.jsonl",
+        [
+            {"code": f"def f(x):\n    return [x, {i}]", "input": f"{i % 7}", "output": f"[{i % 7}, {i}]"}
+            for i in range(150)
+        ],
+    )
     return root
+
+
+def own_made_program(i: int, kind: str) -> dict[str, str]:
+    name = f"add_{i}"
+    shown = f"    >>> {name}(1)\n    {1 + i}\n"
+    return {
+        "task_id": f"{kind}/{i}",
+        "prompt": f'def {name}(x):\n    """Add {i}.\n{shown}    """\n',
+        "canonical_solution": f"    return x + {i}\n",
+        "entry_point": name,
+        "test": f"def check(candidate):\n    assert candidate(1) == {1 + i}\n    assert candidate(-9) == {i - 9}\n",
+        "description": f"Write a function to add {i}.",
+    }
 
 
 @pytest.fixture

@@ -1,12 +1,16 @@
 """Plain data across the sandbox's border, as JSON that keeps Python's types apart.
 
 None, bools, numbers, texts and lists are themselves; other types are a dict of one key: their name. Only
-values of exactly these types cross: a subclass may lie about what it equals.
+values of exactly these types cross: a subclass may lie about what it equals. The standard library's own kinds
+of dict cross as dicts, which they are equal to.
 """
 
 from __future__ import annotations
 
+import collections
 from typing import Any
+
+_DICTS = (dict, collections.Counter, collections.OrderedDict, collections.defaultdict)
 
 MAX_DEPTH = 64
 MAX_INT_BITS = 1 << 16
@@ -39,8 +43,8 @@ def encode(value: Any, depth: int = 0) -> Any:
         return {"tuple": [encode(one, depth + 1) for one in value]}
     if kind is set or kind is frozenset:
         return {kind.__name__: [encode(one, depth + 1) for one in value]}
-    if kind is dict:
-        return {"dict": [[encode(k, depth + 1), encode(v, depth + 1)] for k, v in value.items()]}
+    if kind in _DICTS:
+        return {"dict": [[encode(k, depth + 1), encode(v, depth + 1)] for k, v in dict.items(value)]}
     if kind is bytes:
         return {"bytes": value.hex()}
     if kind is complex:
