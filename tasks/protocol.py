@@ -185,10 +185,10 @@ class Protocol:
             f"Give the final answer once, as {answer_turn('your answer')}, "
             f"at most {self.max_answer_chars} characters. Only your last turn is read for it."
         ]
-        for name in self.tools:
+        for name in self.tools if self.max_tool_calls else ():
             about = self.tool_help.get(name, "a tool")
             lines.append(f"Call {name} ({about}) with <{name}>text</{name}>; {RESULT_OPEN} holds its reply.")
-        if self.tools:
+        if self.tools and self.max_tool_calls:
             lines.append(
                 f"One call a turn, at most {self.max_tool_calls} calls and {self.max_turns} turns; "
                 'a call may also be JSON: {"name": "' + self.tools[0] + '", "arguments": {"text": "…"}}.'

@@ -13,14 +13,20 @@ from typing import Any
 from tasks import protocol
 from tasks.data.sources import DataSource
 from tasks.data.task import DataTask
-from tasks.spec import Draw, Grade, GradeStatus, TaskItem
+from tasks.math.calculator import calculate
+from tasks.spec import Draw, Grade, GradeStatus, TaskItem, ToolCall
 from tasks.verify.numbers import equal_number, final_line_answer, last_number_in_prose, parse_number
 
 
 class WordProblems(DataTask):
-    """Grading and demonstrators shared by the word-problem sets."""
+    """Grading and demonstrators shared by the word-problem sets.
+
+    One turn by default; made with more turns and tool calls, the policy has a calculator.
+    """
 
     version = "1"
+    tools = ("calc",)
+    tool_help = {"calc": "the exact value of an expression in + - * / and brackets"}  # noqa: RUF012 read-only
     licence = "MIT"
     max_answer_chars = 32
     best_constant_cap = 0.05
@@ -38,6 +44,11 @@ class WordProblems(DataTask):
         return protocol.grade_answer(
             text, max_chars=self.max_answer_chars, verdict=lambda answer: equal_number(answer, gold)
         )
+
+    def tool_reply(self, item: TaskItem, call: ToolCall) -> str:
+        """Works out an expression."""
+        del item
+        return calculate(call.argument)
 
     def oracle(self, item: TaskItem) -> tuple[str, ...]:
         """The gold number."""

@@ -175,3 +175,14 @@ def test_the_oracle_scores_one_on_all_real_items(task_id: str, test_rows: int | 
             assert spec.grade(item, spec.oracle(item)[-1]).reward == 1.0
             count += 1
     assert count >= 990
+
+
+def test_more_turns_bring_a_calculator(own_data: Path):
+    """Case gsm-011: an unbounded power hung the environment."""
+    env = tasks.make("gsm8k", max_turns=4, max_tool_calls=3)
+    env.reset(seed=0)
+    assert env.step("<calc>2,125*2</calc>")[0] == "<result>4250</result>"
+    observation, reward, terminated, truncated, _ = env.step("<calc>9**9**9</calc>")
+    assert observation.startswith("<result>error")
+    assert (reward, terminated, truncated) == (0.0, False, False)
+    assert env.step(f"#### {env.get_wrapper_attr('item').gold}")[1:3] == (1.0, True)
