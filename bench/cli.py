@@ -30,11 +30,13 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help starts twice as fast
     add_completion=True,
 )
-tasks_app = typer.Typer(help="The tasks: list, show, validate.", no_args_is_help=True)
+tasks_app = typer.Typer(help="The tasks: list, show, validate, fixtures.", no_args_is_help=True)
 board_app = typer.Typer(help="The board: build, serve, show.", no_args_is_help=True)
 config_app = typer.Typer(help="The configuration of a run.", no_args_is_help=True)
+env_app = typer.Typer(help="Environments of your own.", no_args_is_help=True)
 export_app = typer.Typer(help="A record as others want it.", no_args_is_help=True)
 app.add_typer(tasks_app, name="tasks")
+app.add_typer(env_app, name="env")
 app.add_typer(board_app, name="leaderboard")
 app.add_typer(config_app, name="config")
 app.add_typer(export_app, name="export")
@@ -169,6 +171,16 @@ def verify(
 
 
 @app.command()
+def regrade(run: RunDir, data: DataOption = None, as_json: JsonFlag = False) -> None:
+    """Recompute every reward of a run from its stored transcripts, with the tasks as they are now."""
+    from bench.commands.board import regrade_command
+
+    value, text, code = regrade_command(run, data)
+    show("regrade", value, text, as_json)
+    raise typer.Exit(code)
+
+
+@app.command()
 def submit(
     run: RunDir,
     to: Annotated[Path, typer.Option(help="The board's folder; made if missing.")] = Path("leaderboard-data"),
@@ -245,12 +257,35 @@ def tasks_validate(
     items: Annotated[int, typer.Option(min=1, help="Items a split.")] = 1000,
     as_json: JsonFlag = False,
 ) -> None:
-    """Gymnasium's checker, split overlap, oracle, null, determinism, probes against gaming."""
+    """Gymnasium's checker, determinism, split overlap, fixtures, oracle, null, constant, probes against gaming.
+
+    A task may also be a Python file. Prints what policies without skill earn.
+    """
     from bench.commands.tasks import validate_command
 
     value, text, code = validate_command(tasks or [], items)
     show("validation", value, text, as_json)
     raise typer.Exit(code)
+
+
+@tasks_app.command("fixtures")
+def tasks_fixtures(task: str, as_json: JsonFlag = False) -> None:
+    """Write a task's fixtures anew: frozen episodes that hold its items and its grader to what they are."""
+    from bench.commands.tasks import fixtures_command
+
+    show("fixtures", *fixtures_command(task), as_json)
+
+
+@env_app.command("new")
+def env_new(
+    name: Annotated[str, typer.Argument(help="Like CountVowels.")],
+    out: Annotated[Path, typer.Option(help="The folder it goes to.")] = Path("."),
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a task of your own: one file that runs, to be changed."""
+    from bench.commands.tasks import new_command
+
+    show("env", *new_command(name, out), as_json)
 
 
 BoardData = Annotated[Path, typer.Option("--data", help="The board's folder.")]

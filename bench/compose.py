@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import tasks
 from bench.config import RunConfig
 from bench.record import ArmResult, Sink
-from tasks import latency
+from tasks import latency, sandbox
 from tasks.data.task import DataTask
 from tunix_core.clock import clock_ns
 from tunix_core.types import (
@@ -59,6 +59,8 @@ def prepare(config: RunConfig) -> Prepared:
     from tunix_core.model.load import check_asset
 
     env_ids = [tasks.resolve(name) for name in config.tasks]
+    if any(tasks.get(env_id).sandboxed for env_id in env_ids):
+        sandbox.capability()  # raises here, not an hour later at the first answer
     profile = latency.parse(config.latency, seed=config.seed)
     card = check_asset(config.model)
     sizes = sizes_of([make_env(env_id, data=config.data) for env_id in dict.fromkeys(env_ids)])

@@ -117,12 +117,17 @@ def _code_of_parts(error: BaseException) -> Exit | None:
     """Exit codes of the other packages' errors; imported here, since only a failing command pays for it."""
     from leaderboard.errors import RecordError
     from tasks.data.sources import DataError
+    from tasks.fixtures import FixtureError
     from tasks.latency import LatencyError
-    from tasks.registry import UnknownTaskError
+    from tasks.registry import TaskFileError, UnknownTaskError
+    from tasks.sandbox import SandboxError
     from tunix_core.errors import AssetError, ConfigError, TunixError
 
     codes = (
         (UnknownTaskError, Exit.USAGE),
+        (TaskFileError, Exit.USAGE),
+        (FixtureError, Exit.FAILED),
+        (SandboxError, Exit.MISSING),
         (LatencyError, Exit.USAGE),
         (ConfigError, Exit.USAGE),
         (DataError, Exit.MISSING),

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import tasks
 from bench.config import Resolved
 from bench.errors import RecordingError
 from bench.progress import Progress
@@ -28,6 +29,7 @@ from leaderboard import bundle, metrics
 from leaderboard.records import RunRecord
 from leaderboard.rescore import task_info
 from leaderboard.schema import SCHEMA
+from tasks import sandbox
 from tunix_core import schedule
 from tunix_core.clock import clock_ns
 from tunix_core.errors import TunixError
@@ -320,7 +322,7 @@ def first_header(
         },
         "devices": found,
         "device_class": device_class,
-        "software": software(),
+        "software": software() | _sandbox(prepared),
         "clock": {
             "wall_start_utc": now,
             "wall_stop_utc": None,
@@ -348,6 +350,15 @@ def software() -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in names},
     }
+
+
+def _sandbox(prepared: Prepared) -> dict[str, Any]:
+    """Where programs that a model wrote are run; nothing where no task runs any."""
+    env_ids = {env_id for tenant in prepared.tenants for env_id in tenant.env_ids}
+    if not any(tasks.get(env_id).sandboxed for env_id in env_ids):
+        return {}
+    found = sandbox.capability()
+    return {"sandbox": str(found.level), "sandbox_walls": str(found)}
 
 
 def system() -> dict[str, Any]:

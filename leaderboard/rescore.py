@@ -10,7 +10,7 @@ import functools
 import hashlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -118,25 +118,27 @@ class Replayer:
 def task_info(env_id: str) -> TaskInfo:
     """Returns what run.json records of a task: its version, and the hash of the code behind it."""
     spec = tasks.get(env_id)
-    return TaskInfo(version=spec.version, grader_hash=_grader_hash(type(spec).__module__))
+    return TaskInfo(version=spec.version, grader_hash=_grader_hash(type(spec).__module__, spec.sandboxed))
 
 
 @functools.cache
-def _grader_hash(module_name: str) -> str:
-    """Hashes the task's own module, the shell, the splits and all shared verifiers."""
+def _grader_hash(module_name: str, sandboxed: bool) -> str:
+    """Hashes what an item and its grade come from: shell, splits, verifiers, the task and its neighbours."""
     root = Path(inspect.getfile(tasks)).parent
-    shared = ("env.py", "spec.py", "splits.py", "protocol.py")
     own = Path(inspect.getfile(sys.modules[module_name]))
-    sources = {root / name for name in shared} | set(_sources(root / "verify")) | {own}
+    sources = {root / name for name in ("env.py", "spec.py", "splits.py", "protocol.py")} | {own}
+    folders = [root / "verify"]
+    if own.is_relative_to(root):
+        folders.append(own.parent)
+        # generators and corpora of a family are modules beside its tasks
+        folders += [root / "search"] if own.parent.name == "qa" else []
+    folders += [root / "sandbox", root / "sandbox" / "guest"] if sandboxed else []
+    sources |= {path for folder in folders for path in folder.glob("*.py")}
     digest = hashlib.sha256()
     for path in sorted(sources):
         digest.update(path.name.encode() + b"\0")
         digest.update(path.read_bytes().replace(b"\r\n", b"\n") + b"\0")
     return digest.hexdigest()
-
-
-def _sources(folder: Path) -> Iterable[Path]:
-    return folder.glob("*.py")
 
 
 def _make(env_id: str, *, data: str | None) -> TextEnvironment:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib.metadata
+import importlib.util
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -34,6 +38,8 @@ from tasks.spec import TaskSpec
 
 ENTRY_POINT_GROUP = "bench.tasks"
 """A third-party pack names here a function that returns its `TaskSpec` objects."""
+FILES_VARIABLE = "BENCH_TASKS"
+"""Paths of Python files, separated as in PATH; each has its `TaskSpec` objects in a variable ``TASKS``."""
 
 ALIASES: dict[str, str] = {
     "math": "Math/Add-v0",
@@ -71,6 +77,10 @@ class UnknownTaskError(LookupError):
         return str(self.args[0])
 
 
+class TaskFileError(ValueError):
+    """A file of tasks that can't be used; says which and why."""
+
+
 @functools.cache
 def specs() -> dict[str, TaskSpec]:
     """Returns every task by id: the built-in ones and those of installed packs."""
@@ -80,15 +90,58 @@ def specs() -> dict[str, TaskSpec]:
             if spec.id in found:
                 raise ValueError(f"Task pack '{entry.name}' defines '{spec.id}', which exists already.")
             found[spec.id] = spec
+    for file in filter(None, os.environ.get(FILES_VARIABLE, "").split(os.pathsep)):
+        for spec in _from_file(Path(file)):
+            if spec.id in found:
+                raise TaskFileError(f"{file} defines '{spec.id}', which exists already; give it another id.")
+            found[spec.id] = spec
+    return found
+
+
+def use_file(file: str) -> TaskSpec:
+    """Adds the tasks of a Python file for this process and its children; returns the first.
+
+    Raises:
+      TaskFileError: the file can't be used; says why.
+    """
+    path = str(Path(file).resolve())
+    files = [one for one in os.environ.get(FILES_VARIABLE, "").split(os.pathsep) if one]
+    spec = _from_file(Path(path))[0]
+    if path not in files:
+        os.environ[FILES_VARIABLE] = os.pathsep.join([*files, path])
+        specs.cache_clear()
+        register_all()
+    return specs()[spec.id]
+
+
+@functools.cache
+def _from_file(file: Path) -> tuple[TaskSpec, ...]:
+    if not file.is_file():
+        raise TaskFileError(f"{file} is not there ({FILES_VARIABLE} names files of tasks).")
+    name = f"bench_tasks_{file.stem}"
+    loader = importlib.util.spec_from_file_location(name, file)
+    assert loader is not None and loader.loader is not None
+    module = importlib.util.module_from_spec(loader)
+    sys.modules[name] = module  # dataclasses and pickle look their module up
+    try:
+        loader.loader.exec_module(module)
+    except Exception as error:
+        raise TaskFileError(f"{file} can't be imported: {type(error).__name__}: {error}") from error
+    found: tuple[TaskSpec, ...] = tuple(getattr(module, "TASKS", ()))
+    if not found or any(not isinstance(spec, TaskSpec) for spec in found):
+        raise TaskFileError(f"{file} has no TASKS = (MyTask(), …) of TaskSpec objects.")
     return found
 
 
 def resolve(task_id: str) -> str:
-    """Returns the full id for an id or short name.
+    """Returns the full id for an id, a short name, or a Python file of tasks.
 
     Raises:
       UnknownTaskError: with the nearest names.
+      TaskFileError: the file can't be used.
     """
+    if task_id.endswith(".py"):
+        return use_file(task_id).id
     full = ALIASES.get(task_id, task_id)
     if full in specs():
         return full
@@ -101,7 +154,8 @@ def resolve(task_id: str) -> str:
 
 def get(task_id: str, *, data: str | None = None) -> TaskSpec:
     """Returns a task by id or short name; `data` says where a data-set task reads from."""
-    spec = specs()[resolve(task_id)]
+    full = resolve(task_id)  # a file of tasks joins the others here
+    spec = specs()[full]
     if data is None:
         return spec
     if not isinstance(spec, DataTask):

@@ -171,3 +171,17 @@ class TaskSpec(abc.ABC):
         """Returns all items of a split for tasks made from a data set; None for generated ones."""
         del split
         return None
+
+
+def play(spec: TaskSpec, item: TaskItem, turns: Sequence[str]) -> Grade:
+    """Grades an episode of these turns without its tools, whose replies no grade depends on.
+
+    An episode that has not ended with the last turn is graded as truncated.
+    """
+    for number, turn in enumerate(turns, start=1):
+        response = spec.respond(item, turns[:number])
+        if isinstance(response, Grade):
+            return response
+        if response is None and number == len(turns):
+            return spec.grade(item, turn)
+    return Grade(reward=0.0, status=GradeStatus.TRUNCATED, detail=f"no answer in {len(turns)} turns")

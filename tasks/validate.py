@@ -20,8 +20,8 @@ from pathlib import Path
 import gymnasium
 from gymnasium.utils.env_checker import check_env
 
-from tasks import protocol, registry, splits
-from tasks.spec import Grade, TaskItem, TaskSpec, ToolCall
+from tasks import fixtures, protocol, registry, splits
+from tasks.spec import TaskItem, TaskSpec, ToolCall, play
 
 _PROBE_ITEMS = 50
 _CONSTANT_ITEMS = 2000
@@ -64,7 +64,7 @@ def validate(task_id: str, *, items: int = 1000) -> list[Finding]:
     """Checks one task on `items` items a split; an empty list is a clean task."""
     spec = registry.get(task_id)
     file = inspect.getsourcefile(type(spec)) or "?"
-    rules = (_gymnasium, _same_elsewhere, _splits_apart, _oracle_and_null, _probes, _constant)
+    rules = (_gymnasium, _same_elsewhere, _splits_apart, _fixtures, _oracle_and_null, _probes, _constant)
     return [
         Finding(task_id=spec.id, rule=rule.__name__.lstrip("_"), what=what, file=file, fix=fix)
         for rule in rules
@@ -72,11 +72,13 @@ def validate(task_id: str, *, items: int = 1000) -> list[Finding]:
     ]
 
 
-def baselines(spec: TaskSpec, *, split: str = "train", items: int = 1000) -> Baselines:
+def baselines(
+    spec: TaskSpec, *, split: str = "train", items: int = 1000, level: int | None = None
+) -> Baselines:
     """Measures what oracle, careless demonstrator, constant, random and closed-book answers earn."""
-    drawn = [splits.item(spec, split, 0, index) for index in range(items)]
+    drawn = [splits.item(spec, split, 0, index, level) for index in range(items)]
     rng = random.Random(0)
-    constant = best_constant(spec, split)
+    constant = best_constant(spec, split, level)
     book = [(item, spec.closed_book(item)) for item in drawn]
     return Baselines(
         oracle=_mean(earned(spec, item, spec.oracle(item)) for item in drawn),
@@ -94,21 +96,15 @@ def baselines(spec: TaskSpec, *, split: str = "train", items: int = 1000) -> Bas
     )
 
 
-def best_constant(spec: TaskSpec, split: str = "train") -> str:
+def best_constant(spec: TaskSpec, split: str = "train", level: int | None = None) -> str:
     """Returns the answer that most items have, on items no baseline is scored on."""
-    drawn = (splits.item(spec, split, 1, index) for index in range(_CONSTANT_ITEMS))
+    drawn = (splits.item(spec, split, 1, index, level) for index in range(_CONSTANT_ITEMS))
     return collections.Counter(spec.oracle(item)[-1] for item in drawn).most_common(1)[0][0]
 
 
 def earned(spec: TaskSpec, item: TaskItem, turns: Sequence[str]) -> float:
-    """The reward of an episode of these turns; what has not ended with the last one earns nothing."""
-    for number, turn in enumerate(turns, start=1):
-        response = spec.respond(item, turns[:number])
-        if isinstance(response, Grade):
-            return response.reward
-        if response is None and number == len(turns):
-            return spec.grade(item, turn).reward
-    return 0.0
+    """The reward of an episode of these turns."""
+    return play(spec, item, turns).reward
 
 
 def fingerprint(task_id: str, *, items: int = 50) -> str:
@@ -168,6 +164,15 @@ def _splits_apart(spec: TaskSpec, items: int) -> Faults:
                     "Let split_key depend on the prompt alone.",
                 )
                 return
+
+
+def _fixtures(spec: TaskSpec, items: int) -> Faults:
+    del items
+    fix = "Undo the change, or give the task a new version and write its fixtures anew."
+    try:
+        yield from ((what, fix) for what in fixtures.check(spec))
+    except fixtures.FixtureError as error:
+        yield str(error), "Read what it writes: each line is a promise."
 
 
 def _oracle_and_null(spec: TaskSpec, items: int) -> Faults:

@@ -14,10 +14,15 @@ from bench.errors import Exit, UsageError
 from bench.output import note
 from leaderboard import site
 from leaderboard.archive import SUFFIX, unpack
+from leaderboard.records import RunRecord
 from leaderboard.row import Row
 from leaderboard.store import Store
 from leaderboard.submit import submit
 from leaderboard.verify import EXPLAIN, Report, verify
+from leaderboard.verify.scores import regrade
+
+_SHOWN = 20
+"""Differences printed; --json has all."""
 
 
 def explain_command(code: str) -> tuple[dict[str, Any], str, int]:
@@ -39,6 +44,23 @@ def verify_command(runs: Sequence[Path], data: str | None, strict: bool) -> tupl
         lines += [*_lines(report), f"{run}: {_verdict(report, ok)}"]
     ok = all(document["ok"] for document in documents)
     return {"ok": ok, "reports": documents}, "\n".join(lines), Exit.OK if ok else Exit.REJECTED
+
+
+def regrade_command(run: Path, data: str | None) -> tuple[dict[str, Any], str, int]:
+    """Replays every recorded episode; exit 3 if a reward, a status or an observation is not what it was."""
+    if existing(run).is_file():
+        with unpacked(run) as directory:
+            return regrade_command(directory, data)
+    counts: dict[str, int] = {}
+    found = [finding for finding in regrade(RunRecord(run), counts, data=data) if finding.severity == "error"]
+    lines = [str(finding) for finding in found[:_SHOWN]]
+    lines += [f"… and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+    lines.append(
+        f"{run}: {counts['rollouts_regraded']} rollouts and {counts['evals_regraded']} evaluations re-graded, "
+        f"{len(found)} differ; {counts['rollouts_errored'] + counts['evals_errored']} had errored"
+    )
+    value = {"run": str(run), "ok": not found, "counts": counts, "differences": [str(f) for f in found]}
+    return value, "\n".join(lines), Exit.REJECTED if found else Exit.OK
 
 
 def submit_command(

@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.errors import Exit, fault_of
 from bench.run import software, system
+from tasks import sandbox
 from tunix_core.errors import AssetError
 from tunix_core.model.load import check_asset
 
@@ -117,6 +118,16 @@ def _model() -> Iterator[Finding]:
     yield Finding(what="model", status="ok", found=found)
 
 
+def _sandbox() -> Iterator[Finding]:
+    try:
+        found = sandbox.capability()
+    except sandbox.SandboxError as error:
+        yield Finding(what="sandbox", status="warn", found="none", advice=str(error))
+        return
+    status = "warn" if found.level is sandbox.Level.L0 else "ok"
+    yield Finding(what="sandbox", status=status, found=str(found), advice="; ".join(found.why_not))
+
+
 def _tracker() -> Iterator[Finding]:
     from bench.trackers import chosen
 
@@ -148,6 +159,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _load,
     _disk,
     _model,
+    _sandbox,
     _tracker,
 )
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import tasks
 from bench.errors import Exit, UsageError
+from tasks import fixtures
 from tasks.data.sources import DataMissingError
+from tasks.protocol import Protocol
 from tasks.splits import item
 from tasks.validate import baselines, validate
 
 BASELINE_ITEMS = 300
+TEMPLATE = Path(__file__).parent.parent / "templates" / "task.py"
 
 
 def list_command(pattern: str) -> tuple[dict[str, Any], str]:
@@ -33,8 +38,8 @@ def show_command(task: str) -> tuple[dict[str, Any], str]:
     try:
         example = item(spec, "dev", 0, 0)
         value["example"] = {"prompt": example.prompt, "oracle": list(spec.oracle(example))}
-        found = baselines(spec, items=BASELINE_ITEMS)
-        value["baselines"] = {name: getattr(found, name) for name in found.__slots__}
+        value["instructions"] = Protocol.of(spec).instructions()
+        value["baselines"] = _figures(spec)
     except DataMissingError as missing:
         # the card is known without the data
         value["items"] = f"not here: {missing}"
@@ -51,14 +56,53 @@ def validate_command(names: Sequence[str], items: int) -> tuple[dict[str, Any], 
         try:
             findings = [str(finding) for finding in validate(task_id, items=items)]
             status = "failed" if findings else "ok"
+            figures = _figures(tasks.get(task_id))
         except DataMissingError as missing:
             if names:
                 raise
-            findings, status = [str(missing)], "skipped"
-        values.append({"task": task_id, "status": status, "findings": findings})
-        lines += [f"{task_id}: {status}", *(f"  {finding}" for finding in findings)]
+            findings, status, figures = [str(missing)], "skipped", {}
+        values.append({"task": task_id, "status": status, "findings": findings, "baselines": figures})
+        shown = ", ".join(f"{k} {v:.3f}" for k, v in figures.items() if isinstance(v, float))
+        lines += [f"{task_id}: {status}{shown and f' ({shown})'}", *(f"  {finding}" for finding in findings)]
     failed = any(value["status"] == "failed" for value in values)
     return {"ok": not failed, "tasks": values}, "\n".join(lines), Exit.FAILED if failed else Exit.OK
+
+
+def fixtures_command(name: str) -> tuple[dict[str, Any], str]:
+    """Makes and writes a task's fixtures."""
+    spec = tasks.get(name)
+    made = fixtures.make(spec)
+    path = fixtures.write(spec, made)
+    return {
+        "path": str(path),
+        "fixtures": len(made),
+    }, f"{len(made)} fixtures of {spec.id} in {path}; read them"
+
+
+def new_command(name: str, out: Path) -> tuple[dict[str, Any], str]:
+    """Writes one file that is a task, and its fixtures."""
+    if not re.fullmatch(r"[A-Z][A-Za-z0-9]{1,40}", name):
+        raise UsageError(
+            f"a task's name is like 'CountVowels': letters and digits, a capital first; got {name!r}", ""
+        )
+    if not out.is_dir():
+        raise UsageError(f"{str(out)!r} is no folder", "make it, or choose another with --out")
+    file = out / f"{re.sub(r'(?<=[a-z0-9])(?=[A-Z])', '_', name).lower()}.py"
+    if file.exists():
+        raise UsageError(f"{str(file)!r} is there already", "choose another name or --out")
+    file.write_text(TEMPLATE.read_text(encoding="utf-8").replace("CountLetters", name), encoding="utf-8")
+    value, _ = fixtures_command(str(file))
+    lines = [
+        f"{file}: one task, {value['fixtures']} fixtures beside it. Now:",
+        f"  bench tasks validate {file}",
+        f"  bench run --tasks {file} --updates 5",
+    ]
+    return {"file": str(file), **value}, "\n".join(lines)
+
+
+def _figures(spec: tasks.TaskSpec) -> dict[str, Any]:
+    found = baselines(spec, items=BASELINE_ITEMS // (10 if spec.sandboxed else 1))
+    return {name: getattr(found, name) for name in found.__slots__}
 
 
 def _matches(name: str, pattern: str) -> bool:

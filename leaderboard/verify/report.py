@@ -25,6 +25,7 @@ EXPLAIN: dict[str, str] = {
     "E122": "run.json follows from its own configuration and devices, and the lines were made with it: "
     "limits, latency, model, arms, seeds, staleness, sampling, learning rates.",
     "E123": "Every arm and seed of the plan is present and came to its end.",
+    "E124": "Programs that a model wrote ran in a sandbox of level L2 or L1.",
     "E131": "Time runs forward in every process, and the monotonic clock agrees with the wall "
     "clock within 1 s + 100 ppm.",
     "E132": "run_start and run_stop occur once for every arm and seed, and its rollouts, updates "

@@ -25,7 +25,7 @@ _TURN_STOPS = ("eos", "max_tokens", "context", None)
 
 
 def suite(record: RunRecord) -> Iterator[Finding]:
-    """E121: task versions and grader hashes are ours."""
+    """E121: task versions and grader hashes are ours; E124: programs ran behind walls."""
     used = {line.env_id for line in (*record.rollouts, *record.evals)}
     for env_id in sorted(used - record.header.tasks.keys()):
         yield error("E121", "run.json", f"task {env_id[:80]!r} was used but isn't listed")
@@ -35,6 +35,14 @@ def suite(record: RunRecord) -> Iterator[Finding]:
         except tasks.UnknownTaskError as unknown:
             yield error("E121", "run.json", str(unknown)[:200], "install the task pack the run used")
             continue
+        level = record.header.software.get("sandbox")
+        if tasks.get(env_id).sandboxed and level not in ("L2", "L1"):
+            yield error(
+                "E124",
+                "run.json",
+                f"{env_id}: programs ran at sandbox level {level!r}",
+                "run it where L1 can be had",
+            )
         if declared.version != ours.version:
             yield error(
                 "E121", "run.json", f"{env_id}: version {declared.version[:40]!r}, ours is {ours.version!r}"

@@ -370,3 +370,25 @@ def test_signs_that_a_terminal_lacks_are_spelt_out(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding="ascii"))
     result("2.00×")
     assert raw.getvalue() == b"2.00\\xd7\n"
+
+
+def test_a_new_task_is_one_file_that_validates(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gymnasium
+
+    from tasks import registry
+
+    monkeypatch.setenv(registry.FILES_VARIABLE, "")
+    code, out, _ = invoke("env", "new", "CountVowels", "--out", str(tmp_path))
+    assert code == 0
+    file = tmp_path / "count_vowels.py"
+    assert f"bench tasks validate {file}" in out
+    code, out, _ = invoke("tasks", "validate", str(file), "--items", "50")
+    assert (code, "My/CountVowels-v0: ok" in out) == (0, True)
+    code, _, err = invoke("env", "new", "CountVowels", "--out", str(tmp_path))
+    assert (code, "is there already" in err) == (2, True)
+    code, _, err = invoke("env", "new", "count", "--out", str(tmp_path))
+    assert (code, "letters and digits, a capital first" in err) == (2, True)
+    gymnasium.registry.pop("My/CountVowels-v0", None)
+    registry.specs.cache_clear()

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import random
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -111,4 +112,5 @@ def _said(error: BaseException) -> str:
         text = str(error)
     except BaseException:  # noqa: BLE001 an exception of the program's own may fail to say what it is
         text = "?"
-    return f"{type(error).__name__}: {text}"[:_MAX_ERROR_CHARS]
+    # an object's address differs from process to process, and an episode's replay must read the same
+    return re.sub(r"\b0x[0-9a-f]{6,}", "0x…", f"{type(error).__name__}: {text[:10_000]}")[:_MAX_ERROR_CHARS]

@@ -87,6 +87,13 @@ def test_a_run_that_ended_otherwise_says_how(source: str, verdict: Verdict, deta
     assert detail in result.detail
 
 
+def test_what_an_error_says_holds_no_address_that_another_process_would_not_repeat():
+    program = function("class A: pass\ndef f(x):\n    return A() + lambda_\nlambda_ = lambda: 0")
+    said = [sandbox.run(function(f"y = {n}\ndef f(x): raise KeyError(object())"), [[1]]) for n in range(2)]
+    assert [result.cases[0].error for result in said] == ["KeyError: <object object at 0x…>"] * 2
+    assert "0x" not in str(sandbox.run(program, [[1]]).cases[0].error)
+
+
 # stdin programs: a real __main__ ------------------------------------------------------------------------
 
 
