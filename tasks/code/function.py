@@ -33,21 +33,16 @@ class Function(TaskSpec):
         while True:
             pipeline = pipelines.draw(rng, level)
             slip = _slip(pipeline)
-            inputs = pipelines.draw_tests(rng, pipeline, _HIDDEN + 1, (slip,))
-            # the shown example comes last: what is left must still tell the slip apart
-            if inputs and any(slip.run(xs) != pipeline.run(xs) for xs in inputs[:-1]):
+            tests = pipelines.draw_tests(rng, pipeline, _HIDDEN + 1)
+            if tests and tests.part(0, _HIDDEN).refute(slip):
                 break
-        *hidden, shown = inputs
+        hidden = tests.part(0, _HIDDEN)
+        shown, result = tests.inputs[-1], tests.expected[-1]
         prompt = (
             "Write a Python function f(xs) of a list of whole numbers. "
-            f"{pipeline.describe()} Example: f({shown}) == {pipeline.run(shown)!r}"
+            f"{pipeline.describe()} Example: f({shown}) == {result!r}"
         )
-        meta = {
-            "inputs": hidden,
-            "expected": [pipeline.run(xs) for xs in hidden],
-            "shown": shown,
-            "slip": slip.source(),
-        }
+        meta = hidden._asdict() | {"shown": shown, "slip": slip.source()}
         return Draw(prompt, pipeline.source(), meta)
 
     def split_key(self, draw: Draw) -> str:

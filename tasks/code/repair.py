@@ -7,7 +7,6 @@ import random
 
 from tasks import protocol, sandbox
 from tasks.code import pipelines
-from tasks.code.pipelines import Pipeline
 from tasks.code.programs import MAX_PROGRAM_CHARS, changed_lines, grade_source
 from tasks.sandbox import Program
 from tasks.spec import Draw, Grade, TaskItem, TaskSpec, ToolCall
@@ -43,19 +42,19 @@ class Repair(TaskSpec):
             mutant = pipelines.mutate(rng, pipeline)
             if level >= 3:
                 mutant = pipelines.mutate(rng, mutant)
-            inputs = pipelines.draw_tests(rng, pipeline, _PUBLIC + _HIDDEN, (mutant,))
-            if inputs and all(
-                _differs(pipeline, mutant, part) for part in (inputs[:_PUBLIC], inputs[_PUBLIC:])
-            ):
+            tests = pipelines.draw_tests(rng, pipeline, _PUBLIC + _HIDDEN)
+            if tests is None:
+                continue
+            public, hidden = tests.part(0, _PUBLIC), tests.part(_PUBLIC)
+            if public.refute(mutant) and hidden.refute(mutant):
                 break
-        public, hidden = inputs[:_PUBLIC], inputs[_PUBLIC:]
-        shown = "\n".join(f"f({xs}) == {pipeline.run(xs)!r}" for xs in public)
+        shown = "\n".join(f"f({xs}) == {result!r}" for xs, result in zip(*public, strict=True))
         prompt = f"Mend f. {pipeline.describe()}\n{mutant.source()}\nPublic tests:\n{shown}"
         meta = {
-            "public": public,
-            "public_expected": [pipeline.run(xs) for xs in public],
-            "inputs": hidden,
-            "expected": [pipeline.run(xs) for xs in hidden],
+            "public": public.inputs,
+            "public_expected": public.expected,
+            "inputs": hidden.inputs,
+            "expected": hidden.expected,
             "faulty": mutant.source(),
         }
         return Draw(prompt, pipeline.source(), meta)
@@ -92,7 +91,3 @@ class Repair(TaskSpec):
         del rng
         table = dict(zip(map(str, item.meta["public"]), item.meta["public_expected"], strict=True))
         return (protocol.answer_turn(f"def f(xs):\n    return {table!r}.get(str(xs), 0)"),)
-
-
-def _differs(right: Pipeline, wrong: Pipeline, inputs: list[list[int]]) -> bool:
-    return any(right.run(xs) != wrong.run(xs) for xs in inputs)
