@@ -13,6 +13,7 @@ from typing import Any
 
 import gymnasium
 
+from tasks.adapters import reasoning_gym
 from tasks.code.expr import Expr
 from tasks.code.function import Function
 from tasks.code.predict import Predict
@@ -137,11 +138,14 @@ def resolve(task_id: str) -> str:
     """Returns the full id for an id, a short name, or a Python file of tasks.
 
     Raises:
-      UnknownTaskError: with the nearest names.
+      UnknownTaskError: with the nearest names, or why a dataset of reasoning-gym is no task.
       TaskFileError: the file can't be used.
+      DataMissingError: it is a dataset of reasoning-gym, which is not installed.
     """
     if task_id.endswith(".py"):
         return use_file(task_id).id
+    if task_id.startswith(reasoning_gym.PREFIX):
+        return _adapted(task_id).id
     full = ALIASES.get(task_id, task_id)
     if full in specs():
         return full
@@ -155,7 +159,7 @@ def resolve(task_id: str) -> str:
 def get(task_id: str, *, data: str | None = None) -> TaskSpec:
     """Returns a task by id or short name; `data` says where a data-set task reads from."""
     full = resolve(task_id)  # a file of tasks joins the others here
-    spec = specs()[full]
+    spec = _adapted(full) if full.startswith(reasoning_gym.PREFIX) else specs()[full]
     if data is None:
         return spec
     if not isinstance(spec, DataTask):
@@ -195,13 +199,27 @@ def card(task_id: str) -> dict[str, Any]:
 def register_all() -> None:
     """Registers every id with Gymnasium; called once by ``import tasks``."""
     for spec in specs().values():
-        if spec.id not in gymnasium.registry:
-            gymnasium.register(
-                spec.id,
-                entry_point="tasks.registry:make",
-                vector_entry_point="tasks.vector:make_vec",
-                kwargs={"task_id": spec.id},
-            )
+        _register(spec.id)
+
+
+def _register(task_id: str) -> None:
+    if task_id not in gymnasium.registry:
+        gymnasium.register(
+            task_id,
+            entry_point="tasks.registry:make",
+            vector_entry_point="tasks.vector:make_vec",
+            kwargs={"task_id": task_id},
+        )
+
+
+def _adapted(task_id: str) -> TaskSpec:
+    """A dataset of reasoning-gym: there are a hundred, so each is opened and registered when it is first named."""
+    try:
+        spec = reasoning_gym.spec(task_id)
+    except ValueError as error:
+        raise UnknownTaskError(str(error)) from error
+    _register(spec.id)
+    return spec
 
 
 def _built_in() -> tuple[TaskSpec, ...]:

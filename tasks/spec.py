@@ -118,6 +118,8 @@ class TaskSpec(abc.ABC):
     """True where an answer may be an expression, so that ``gold+0`` is as right as the gold."""
     sandboxed: bool = False
     """True where grading runs the answer as a program: milliseconds, not microseconds."""
+    frozen: bool = True
+    """False where items depend on the release of another package, so that no fixtures can hold them."""
     best_constant_cap: float
     """Most that always giving the same answer may earn; `validate` measures and holds it."""
 

@@ -1,0 +1,1 @@
+"""Other projects' tasks under our rules: seeding, splits, grading and the 5-tuple."""
