@@ -99,12 +99,14 @@ class GemEnv(gymnasium.Env[str, str]):
 
 
 def make(env_id: str, **options: Any) -> GemEnv:
-    """Makes an environment of GEM's registry, e.g. ``game:GuessTheNumber-v0``.
+    """Makes an environment of GEM's registry, e.g. ``game:GuessTheNumber-v0-easy``.
 
     Raises:
       DataMissingError: GEM is not installed.
+      ValueError: GEM has no such environment.
     """
     try:
+        importlib.import_module("gem.envs")  # registers them
         gem = importlib.import_module("gem")
     except ModuleNotFoundError as error:
         raise DataMissingError(

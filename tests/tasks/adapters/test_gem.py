@@ -104,7 +104,7 @@ def test_bad_use_says_so():
 
 def test_gems_own_registry():
     try:
-        env = gem.make("game:GuessTheNumber-v0", max_turns=3)
+        env = gem.make("game:GuessTheNumber-v0-easy")
     except DataMissingError as missing:
         assert "pip install gem-llm" in str(missing)
         return
