@@ -13,6 +13,7 @@ from typing import Any
 
 import gymnasium
 
+from tasks import cards
 from tasks.adapters import reasoning_gym
 from tasks.code.expr import Expr
 from tasks.code.function import Function
@@ -179,21 +180,8 @@ def make(
 def card(task_id: str) -> dict[str, Any]:
     """Returns what there is to know about a task, as plain values."""
     spec = get(task_id)
-    return {
-        "id": spec.id,
-        "aliases": [alias for alias, full in ALIASES.items() if full == spec.id],
-        "version": spec.version,
-        "title": spec.title,
-        "description": spec.description,
-        "licence": spec.licence,
-        "source": spec.source,
-        "levels": list(spec.levels),
-        "default_level": spec.default_level,
-        "max_turns": spec.max_turns,
-        "tools": list(spec.tools),
-        "max_answer_chars": spec.max_answer_chars,
-        "best_constant_cap": spec.best_constant_cap,
-    }
+    aliases = [alias for alias, full in ALIASES.items() if full == spec.id]
+    return cards.declared(spec) | {"aliases": aliases, "measured": cards.measured(spec)}
 
 
 def register_all() -> None:

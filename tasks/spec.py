@@ -92,6 +92,14 @@ def content_uid(task_id: str, version: str, prompt: str, gold: Any, meta: Mappin
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+TIERS: dict[str, str] = {
+    "T0": "a character model of a few million weights",
+    "T1": "an instruction model of some hundred million weights",
+    "T2": "a model of a billion weights or more",
+    "T3": "a frontier model",
+}
+
+
 class TaskSpec(abc.ABC):
     """A task as pure functions. Subclasses set the attributes and implement the abstract methods."""
 
@@ -105,6 +113,8 @@ class TaskSpec(abc.ABC):
     source: str = "procedural"
     levels: tuple[int, ...]
     default_level: int
+    tiers: tuple[str, ...] = ()
+    """Of each level the smallest kind of model that it is made for, one of `TIERS`; empty where nobody has said."""
     max_turns: int = 1
     max_tool_calls: int = 0
     max_answer_chars: int = 16

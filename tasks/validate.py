@@ -1,15 +1,13 @@
 """The checker of tasks: says which rule a task breaks, where, and what to do about it.
 
-A clean task returns no findings. `baselines` measures what a policy without skill earns.
+A clean task returns no findings.
 """
 
 from __future__ import annotations
 
-import collections
 import hashlib
 import inspect
 import os
-import random
 import subprocess
 import sys
 import warnings
@@ -21,10 +19,10 @@ import gymnasium
 from gymnasium.utils.env_checker import check_env
 
 from tasks import fixtures, protocol, registry, splits
-from tasks.spec import TaskItem, TaskSpec, ToolCall, play
+from tasks.baselines import CONSTANT_ITEMS, best_constant, earned, mean
+from tasks.spec import TaskItem, TaskSpec, ToolCall
 
 _PROBE_ITEMS = 50
-_CONSTANT_ITEMS = 2000
 _SANDBOXED_SHARE = 20
 """Tasks that run programs are checked on a twentieth of the items: a grade costs milliseconds there."""
 _CHILD_TIMEOUT_S = 120
@@ -44,22 +42,6 @@ class Finding:
         return f"{self.task_id}: {self.rule}: {self.what} ({self.file}). {self.fix}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baselines:
-    """Mean rewards of policies that need no training, on `items` items of a split."""
-
-    oracle: float
-    careless: float
-    best_constant: float
-    """Of the answer that is right most often, chosen on other items than it is scored on."""
-    constant: str
-    random_format: float
-    """Of a well-formed answer that is another item's."""
-    closed_book: float | None
-    """Of answering from what is known, without a search; None where there is nothing to search."""
-    items: int
-
-
 def validate(task_id: str, *, items: int = 1000) -> list[Finding]:
     """Checks one task on `items` items a split; an empty list is a clean task."""
     spec = registry.get(task_id)
@@ -70,41 +52,6 @@ def validate(task_id: str, *, items: int = 1000) -> list[Finding]:
         for rule in rules
         for what, fix in rule(spec, items)
     ]
-
-
-def baselines(
-    spec: TaskSpec, *, split: str = "train", items: int = 1000, level: int | None = None
-) -> Baselines:
-    """Measures what oracle, careless demonstrator, constant, random and closed-book answers earn."""
-    drawn = [splits.item(spec, split, 0, index, level) for index in range(items)]
-    rng = random.Random(0)
-    constant = best_constant(spec, split, level)
-    book = [(item, spec.closed_book(item)) for item in drawn]
-    return Baselines(
-        oracle=_mean(earned(spec, item, spec.oracle(item)) for item in drawn),
-        careless=_mean(earned(spec, item, spec.careless(item, rng)) for item in drawn),
-        best_constant=_mean(earned(spec, item, (constant,)) for item in drawn),
-        constant=constant,
-        random_format=_mean(
-            earned(spec, item, (spec.oracle(other)[-1],))
-            for item, other in zip(drawn, drawn[1:] + drawn[:1], strict=True)
-        ),
-        closed_book=None
-        if any(turns is None for _, turns in book)
-        else _mean(earned(spec, item, turns or ()) for item, turns in book),
-        items=items,
-    )
-
-
-def best_constant(spec: TaskSpec, split: str = "train", level: int | None = None) -> str:
-    """Returns the answer that most items have, on items no baseline is scored on."""
-    drawn = (splits.item(spec, split, 1, index, level) for index in range(_CONSTANT_ITEMS))
-    return collections.Counter(spec.oracle(item)[-1] for item in drawn).most_common(1)[0][0]
-
-
-def earned(spec: TaskSpec, item: TaskItem, turns: Sequence[str]) -> float:
-    """The reward of an episode of these turns."""
-    return play(spec, item, turns).reward
 
 
 def fingerprint(task_id: str, *, items: int = 50) -> str:
@@ -214,8 +161,8 @@ def _probes(spec: TaskSpec, items: int) -> Faults:
 
 def _constant(spec: TaskSpec, items: int) -> Faults:
     constant = best_constant(spec)
-    count = max(items, _CONSTANT_ITEMS) // (5 if spec.sandboxed else 1)
-    earns = _mean(earned(spec, splits.item(spec, "train", 0, i), (constant,)) for i in range(count))
+    count = max(items, CONSTANT_ITEMS) // (5 if spec.sandboxed else 1)
+    earns = mean(earned(spec, splits.item(spec, "train", 0, i), (constant,)) for i in range(count))
     if earns > spec.best_constant_cap:
         yield (
             f"always {constant!r} earns {earns:.3f}, cap {spec.best_constant_cap}",
@@ -260,8 +207,3 @@ def _fewer(spec: TaskSpec, items: int) -> int:
 
 def _sample(spec: TaskSpec, count: int) -> list[TaskItem]:
     return [splits.item(spec, "train", 11, index) for index in range(count)]
-
-
-def _mean(values: Iterator[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)

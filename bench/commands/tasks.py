@@ -12,10 +12,12 @@ from typing import Any
 import tasks
 from bench.errors import Exit, UsageError
 from tasks import fixtures
+from tasks.adapters import reasoning_gym
+from tasks.baselines import baselines
 from tasks.data.sources import DataMissingError
 from tasks.protocol import Protocol
 from tasks.splits import item
-from tasks.validate import baselines, validate
+from tasks.validate import validate
 
 BASELINE_ITEMS = 300
 TEMPLATE = Path(__file__).parent.parent / "templates" / "task.py"
@@ -25,10 +27,15 @@ def list_command(pattern: str) -> tuple[dict[str, Any], str]:
     """Cards of all tasks whose id or short name matches, a line each; reads no data."""
     cards = [tasks.card(task_id) for task_id in tasks.specs()]
     found = [c for c in cards if any(_matches(name, pattern) for name in (c["id"], *c["aliases"]))]
-    if not found:
+    adapted = reasoning_gym.names()
+    others = [] if pattern == "*" else [name for name in adapted if _matches(name, pattern)]
+    if not found and not others:
         raise UsageError(f"no task matches {pattern!r}", "'bench tasks list' shows all")
     lines = [f"{c['id']:<18} {', '.join(c['aliases']):<16} {c['description']}" for c in found]
-    return {"tasks": found}, "\n".join(lines)
+    if pattern == "*":
+        how = "'bench tasks list \"RG/*\"' names them" if adapted else f"to have them: {reasoning_gym.EXTRA}"
+        lines.append(f"RG/<dataset>-v0: the datasets of reasoning-gym ({len(adapted)} here; {how})")
+    return {"tasks": found, "adapted": others or list(adapted)}, "\n".join([*lines, *others])
 
 
 def show_command(task: str) -> tuple[dict[str, Any], str]:
@@ -39,12 +46,18 @@ def show_command(task: str) -> tuple[dict[str, Any], str]:
         example = item(spec, "dev", 0, 0)
         value["example"] = {"prompt": example.prompt, "oracle": list(spec.oracle(example))}
         value["instructions"] = Protocol.of(spec).instructions()
-        value["baselines"] = _figures(spec)
+        if not value["measured"]:
+            value["baselines"] = _figures(spec)
     except DataMissingError as missing:
         # the card is known without the data
         value["items"] = f"not here: {missing}"
+    shown = {key: entry for key, entry in value.items() if key != "measured"}
+    shown |= {
+        f"level {level}": ", ".join(f"{k} {v:g}" for k, v in figures.items() if isinstance(v, float))
+        for level, figures in value["measured"].items()
+    }
     lines = (
-        f"{k:<18} {v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in value.items()
+        f"{k:<18} {v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in shown.items()
     )
     return value, "\n".join(lines)
 

@@ -20,6 +20,7 @@ class Expr(TaskSpec):
     title = "Write the expression"
     description = "Write an expression in x that gives the examples, e.g. f(1)=5;f(2)=7;f(x)=?"
     levels = (1, 2, 3)
+    tiers = ("T0", "T1", "T1")
     default_level = 1
     max_answer_chars = 32
     best_constant_cap = 0.05

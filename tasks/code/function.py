@@ -22,6 +22,7 @@ class Function(TaskSpec):
     title = "Write the function"
     description = "Write f(xs) from its description, e.g. square each; return the sum. Hidden tests decide"
     levels = (1, 2, 3, 4)
+    tiers = ("T1", "T1", "T2", "T2")
     default_level = 2
     max_answer_chars = MAX_PROGRAM_CHARS
     best_constant_cap = 0.02

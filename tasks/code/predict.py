@@ -49,6 +49,7 @@ class Predict(TaskSpec):
     title = "Predict the output"
     description = "Say what a one-line Python program prints, e.g. x=[3,1,4];print(sorted(x))"
     levels = (1, 2, 3)
+    tiers = ("T0", "T0", "T1")
     default_level = 2
     max_answer_chars = 24
     best_constant_cap = 0.1

@@ -24,6 +24,7 @@ class Repair(TaskSpec):
     title = "Mend the function"
     description = "Mend a faulty function; run_tests runs the three public tests, hidden ones decide"
     levels = (1, 2, 3, 4)
+    tiers = ("T1", "T1", "T2", "T2")
     default_level = 1
     max_turns = 4
     max_tool_calls = 3

@@ -263,6 +263,7 @@ class Stdin(TaskSpec):
     title = "Standard input and output"
     description = "Write a program that reads standard input; any right output counts"
     levels = (1, 2, 3)
+    tiers = ("T2", "T2", "T3")
     default_level = 1
     max_answer_chars = MAX_PROGRAM_CHARS
     best_constant_cap = 0.02

@@ -26,6 +26,7 @@ class DataTask(TaskSpec):
 
     data_source: DataSource
     levels = (1,)
+    tiers = ("T2",)
     default_level = 1
 
     def __init__(self, data: str | None = None) -> None:

@@ -27,6 +27,7 @@ class GuessNumber(TaskSpec):
     title = "Guess the number"
     description = "Find a hidden number by guesses answered higher or lower, e.g. number in 3..10?"
     levels = (1, 2, 3, 4, 5)
+    tiers = ("T0", "T0", "T0", "T1", "T1")
     default_level = 1
     max_turns = 10
     max_answer_chars = 8

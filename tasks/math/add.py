@@ -17,6 +17,7 @@ class Add(TaskSpec):
     title = "Addition"
     description = "Add two whole numbers of `level` digits, e.g. 47+38=?"
     levels = (1, 2, 3, 4, 6, 8, 12)
+    tiers = ("T0", "T0", "T1", "T1", "T1", "T2", "T2")
     default_level = 2
     max_answer_chars = 20
     best_constant_cap = 0.12

@@ -35,6 +35,7 @@ class Compare(TaskSpec):
     title = "Compare numbers"
     description = "Give the largest number or put all in order, e.g. max(47,38)=? or sort(9,5,7)=?"
     levels = tuple(KNOBS)
+    tiers = ("T0", "T0", "T0", "T1", "T1", "T1")
     default_level = 1
     max_answer_chars = 48
     best_constant_cap = 0.06

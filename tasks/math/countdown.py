@@ -20,6 +20,7 @@ class Countdown(TaskSpec):
     title = "Countdown"
     description = "Make the target with + - * / of all numbers, e.g. make 46 of 3,7,25"
     levels = (3, 4, 5, 6)
+    tiers = ("T1", "T2", "T2", "T3")
     default_level = 3
     max_answer_chars = 80
     best_constant_cap = 0.01

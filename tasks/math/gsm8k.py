@@ -93,6 +93,7 @@ class Svamp(WordProblems):
     title = "SVAMP"
     description = "Varied one- and two-step word problems (Patel et al. 2021, arXiv 2103.07191)"
     source = "svamp"
+    tiers = ("T1",)
     best_constant_cap = 0.1
     data_source = DataSource(
         name="svamp",

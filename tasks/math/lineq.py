@@ -32,6 +32,7 @@ class LinEq(TaskSpec):
     title = "Linear equation"
     description = "Solve a linear equation exactly, e.g. 3x+5=20; x=?"
     levels = (1, 2, 3, 4, 5, 6)
+    tiers = ("T1", "T1", "T1", "T2", "T2", "T2")
     default_level = 2
     max_answer_chars = 24
     best_constant_cap = 0.05

@@ -17,6 +17,7 @@ class ModChain(TaskSpec):
     title = "Arithmetic chain modulo 10"
     description = "Work out a chain of `level` operations modulo 10, e.g. (7*3+5)%10=?"
     levels = (1, 2, 3, 4, 6, 8)
+    tiers = ("T0", "T0", "T1", "T1", "T2", "T2")
     default_level = 2
     max_answer_chars = 4
     best_constant_cap = 0.13

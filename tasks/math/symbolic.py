@@ -26,6 +26,7 @@ class SymbolicEq(TaskSpec):
     title = "Symbolic algebra"
     description = "Expand, differentiate, factor or integrate in x, e.g. expand (x+3)(x-5)"
     levels = (1, 2, 3, 4, 5)
+    tiers = ("T2", "T2", "T2", "T3", "T3")
     default_level = 1
     max_answer_chars = 96
     best_constant_cap = 0.01

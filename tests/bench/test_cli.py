@@ -278,7 +278,7 @@ def test_a_card_is_known_without_its_data(invoke: Invoke) -> None:
     code, out, _ = invoke("tasks", "show", "gsm8k")
     assert code == 0 and "not here" in out
     code, out, _ = invoke("tasks", "show", "math", "--json")
-    assert json.loads(out)["baselines"]["oracle"] == 1.0
+    assert json.loads(out)["measured"]["2"]["oracle"] == 1.0
 
 
 def test_version_and_help_are_on_stdout(invoke: Invoke) -> None:

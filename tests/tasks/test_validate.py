@@ -6,9 +6,10 @@ import pytest
 
 import tasks
 from tasks import registry
+from tasks.baselines import baselines
 from tasks.math.add import Add
 from tasks.spec import Grade, GradeStatus, TaskItem
-from tasks.validate import baselines, validate
+from tasks.validate import validate
 
 
 @pytest.mark.parametrize("task_id", list(tasks.specs()))

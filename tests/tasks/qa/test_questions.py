@@ -9,11 +9,11 @@ import pytest
 
 import tasks
 from tasks import splits
+from tasks.baselines import earned
 from tasks.protocol import answer_turn, search_turn
 from tasks.qa.question import QuestionTask
 from tasks.search import fiction
 from tasks.spec import GradeStatus, TaskItem, ToolCall
-from tasks.validate import earned
 
 NEEDS = {("facts", 4): "mendeleev"}
 CASES = [("facts", level) for level in (1, 2, 3, 4)] + [("multihop", level) for level in (1, 2, 3, 4, 5)]
