@@ -7,6 +7,7 @@ import random
 
 from tasks import protocol, sandbox
 from tasks.code import pipelines
+from tasks.code.pipelines import Pipeline, Tests
 from tasks.code.programs import MAX_PROGRAM_CHARS, changed_lines, grade_source
 from tasks.sandbox import Program
 from tasks.spec import Draw, Grade, TaskItem, TaskSpec, ToolCall
@@ -40,14 +41,12 @@ class Repair(TaskSpec):
         """Draws a pipeline and a mutant that fails some public and some hidden tests."""
         while True:
             pipeline = pipelines.draw(rng, level + 1)
-            mutant = pipelines.mutate(rng, pipeline)
-            if level >= 3:
-                mutant = pipelines.mutate(rng, mutant)
             tests = pipelines.draw_tests(rng, pipeline, _PUBLIC + _HIDDEN)
             if tests is None:
                 continue
             public, hidden = tests.part(0, _PUBLIC), tests.part(_PUBLIC)
-            if public.refute(mutant) and hidden.refute(mutant):
+            mutant = _mutant(rng, pipeline, 2 if level >= 3 else 1, (public, hidden))
+            if mutant is not None:
                 break
         shown = "\n".join(f"f({xs}) == {result!r}" for xs, result in zip(*public, strict=True))
         prompt = f"Mend f. {pipeline.describe()}\n{mutant.source()}\nPublic tests:\n{shown}"
@@ -92,3 +91,14 @@ class Repair(TaskSpec):
         del rng
         table = dict(zip(map(str, item.meta["public"]), item.meta["public_expected"], strict=True))
         return (protocol.answer_turn(f"def f(xs):\n    return {table!r}.get(str(xs), 0)"),)
+
+
+def _mutant(rng: random.Random, pipeline: Pipeline, faults: int, parts: tuple[Tests, ...]) -> Pipeline | None:
+    """A pipeline with so many faults that fails each part of the tests; None where a few tries found none."""
+    for _ in range(4):
+        mutant = pipeline
+        for _ in range(faults):
+            mutant = pipelines.mutate(rng, mutant)
+        if all(part.refute(mutant) for part in parts):
+            return mutant
+    return None

@@ -47,7 +47,8 @@ from tasks.verify.terms import (
 from tasks.verify.worker import WorkerFailure, WorkerPool, WorkerTimeout
 
 _PLAIN = re.compile(r"[+-]?[0-9]{1,60}")
-_POOL = WorkerPool(Path(__file__).with_name("external.py"))
+POOL = WorkerPool(Path(__file__).with_name("external.py"))
+"""Processes with sympy and math-verify, shared by all threads; none is started before it is needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +297,7 @@ def _by_sympy(gold: Term, answer: Term, rule: AnswerRule) -> Verdict:
         return Verdict(GradeStatus.GRADER_ERROR, "undecided: no point where both have a value")
     request = {"kind": "sympy", "arguments": [tree(gold), tree(answer)]}
     try:
-        same = _POOL.call(request, timeout_s=rule.timeout_s)
+        same = POOL.call(request, timeout_s=rule.timeout_s)
     except WorkerTimeout as timeout:
         return Verdict(GradeStatus.GRADER_TIMEOUT, f"timeout: {timeout}")
     except WorkerFailure as failure:

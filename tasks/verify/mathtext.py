@@ -1,7 +1,8 @@
 r"""From the characters of an answer to tokens: Unicode and LaTeX spellings become one plain form.
 
-Nothing is dropped that carries value: of units only one, from a closed list, at the very end; of currency one
-sign, at the front. What no rule knows stays in the text, and the parser then refuses the whole.
+Nothing is dropped that carries value: of units only one, at the very end, from a closed list or, set as text, a
+plural of what was counted; of currency one sign, at the front. What no rule knows stays in the text, and the
+parser then refuses the whole.
 """
 
 from __future__ import annotations
@@ -55,6 +56,23 @@ UNITS: dict[str, str] = {
     for spelling in spellings.split()
 }
 """Spelling to name of every unit that may follow a number."""
+_COUNTED = re.compile(r"(?<=[0-9])\s*\\(?:text|textrm|mathrm)\s*\{\s*(?P<noun>[a-z]{2,19}s)\s*\}\s*\.?\s*$")
+_WORTH = frozenset(
+    (
+        "tens",
+        "dozens",
+        "scores",
+        "hundreds",
+        "thousands",
+        "millions",
+        "billions",
+        "trillions",
+        "halves",
+        "thirds",
+    )
+    + ("quarters", "percents", "plus", "minus", "squares", "cubes")
+)
+"""Plurals that change what a number is worth, beside those in -ths."""
 _UNIT = re.compile(
     r"(?P<number>[0-9.%})])\s*(?:square |cubic |sq )?(?P<unit>"
     + "|".join(sorted((u for u in UNITS if len(u) > 1), key=lambda u: (-len(u), u)))
@@ -98,6 +116,8 @@ def clean(raw: str, *, units: bool = True) -> Cleaned | None:
     if text is None:
         return None
     text = _without_delimiters(text)
+    if units:
+        text = _without_counted(text)
     for pattern, spelling in _SPELLINGS:
         text = pattern.sub(spelling, text)
     text = text.strip()
@@ -119,6 +139,13 @@ def clean(raw: str, *, units: bool = True) -> Cleaned | None:
         text, unit = text[: found.end("number")].rstrip(), named
     spaced = _SPACED_THOUSANDS.fullmatch(text)
     return Cleaned(text.replace(" ", "") if spaced else text, unit)
+
+
+def _without_counted(text: str) -> str:
+    found = _COUNTED.search(text)
+    if found is None or found["noun"] in UNITS or found["noun"] in _WORTH or found["noun"].endswith("ths"):
+        return text
+    return text[: found.start()]
 
 
 def tokens(text: str) -> list[Token] | None:

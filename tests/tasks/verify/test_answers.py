@@ -67,6 +67,21 @@ def test_reported_cases(case: str, gold: str, text: str, correct: bool):
     assert paid(gold, text) is correct
 
 
+def test_what_was_counted_may_follow_as_text_unless_it_changes_the_worth():
+    for right in (r"100\text{ apples}", r"100 \text{students}.", r"1,250 \mathrm{eggs}"):
+        assert paid(right.split("\\")[0].strip().replace(",", ""), box(right))
+    for wrong in (
+        r"100\text{ millions}",
+        r"100\text{ tenths}",
+        r"100\text{ or less}",
+        r"100\text{ apples}+1",
+        r"100\text{ apples} 7",
+        r"100 apples",
+    ):
+        assert not paid("100", box(wrong)), wrong
+    assert not paid("100x", box(r"100x\text{ apples}"))
+
+
 def test_percent_has_one_worth():
     """Case math-018."""
     assert not paid("50", box(r"50\%"))
@@ -267,12 +282,12 @@ def test_what_no_form_decides_is_left_to_the_worker(monkeypatch: pytest.MonkeyPa
         return None
 
     monkeypatch.setattr(answers.numeric, "agree", undecided)
-    monkeypatch.setattr(answers._POOL, "call", lambda request, timeout_s: True)
+    monkeypatch.setattr(answers.POOL, "call", lambda request, timeout_s: True)
     assert verify(r"\sin(2x)", r"2\sin x\cos x").status is CORRECT
 
     def hung(request: Any, timeout_s: float) -> None:
         raise WorkerTimeout("2 s")
 
-    monkeypatch.setattr(answers._POOL, "call", hung)
+    monkeypatch.setattr(answers.POOL, "call", hung)
     verdict = verify(r"\sin(2x)", r"2\sin x\cos x")
     assert verdict.status is GradeStatus.GRADER_TIMEOUT
