@@ -40,7 +40,7 @@ _SPELLINGS = (
     (re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})(?![A-Za-z])|°"), " degrees"),
     (re.compile(r"\\(?:text|textrm|mathrm|textbf|mathbf|mbox)\s*\{([^{}]*)\}"), r" \1 "),
 )
-_CURRENCY = re.compile(r"^\s*([+-]?)\s*[$€£]\s*(?=[0-9.])")
+_CURRENCY = re.compile(r"^\s*([+-])?\s*[$€£]\s*((?(1)|-?))(?=[0-9.])")
 
 _UNIT_SPELLINGS = """
 dollars dollar usd | euros euro eur | pounds pound | cents cent | degrees degree deg
@@ -57,21 +57,10 @@ UNITS: dict[str, str] = {
 }
 """Spelling to name of every unit that may follow a number."""
 _COUNTED = re.compile(r"(?<=[0-9])\s*\\(?:text|textrm|mathrm)\s*\{\s*(?P<noun>[a-z]{2,19}s)\s*\}\s*\.?\s*$")
-_WORTH = frozenset(
-    (
-        "tens",
-        "dozens",
-        "scores",
-        "hundreds",
-        "thousands",
-        "millions",
-        "billions",
-        "trillions",
-        "halves",
-        "thirds",
-    )
-    + ("quarters", "percents", "plus", "minus", "squares", "cubes")
-)
+_WORTH = frozenset((
+    "tens", "dozens", "scores", "hundreds", "thousands", "millions", "billions", "trillions",
+    "halves", "thirds", "quarters", "percents", "plus", "minus", "squares", "cubes",
+))  # fmt: skip
 """Plurals that change what a number is worth, beside those in -ths."""
 _UNIT = re.compile(
     r"(?P<number>[0-9.%})])\s*(?:square |cubic |sq )?(?P<unit>"
@@ -129,7 +118,7 @@ def clean(raw: str, *, units: bool = True) -> Cleaned | None:
     unit = None
     currency = _CURRENCY.match(text)
     if currency is not None:
-        text = currency[1] + text[currency.end() :]
+        text = (currency[1] or "") + currency[2] + text[currency.end() :]
         unit = "dollars" if "$" in currency.group() else currency.group().strip()[-1]
     found = _UNIT.search(text) if units else None
     if found is not None:

@@ -54,6 +54,8 @@ def box(text: str) -> str:
         ("math-028", "12", r"\fbox{12}", True),
         ("dollars", "18", r"\boxed{18 dollars}", True),
         ("dollar sign", "29", r"\boxed{\$29.00}", True),
+        ("dollar sign first", "-10", r"\boxed{\$-10}", True),
+        ("two signs", "10", r"\boxed{-\$-10}", False),
         ("mixed number", r"\frac{7}{2}", r"\boxed{3 1/2}", True),
         ("thin thousands", "1000", r"\boxed{1 000}", True),
         ("thousands", "70000", r"\boxed{70,000}", True),
