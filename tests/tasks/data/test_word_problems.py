@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -173,8 +174,18 @@ def test_the_oracle_scores_one_on_all_real_items(task_id: str, test_rows: int | 
         for index in range(len(rows)):
             item = splits.item(spec, split, 0, index)
             assert spec.grade(item, spec.oracle(item)[-1]).reward == 1.0
+            gold = Fraction(str(item.gold))
+            for other in (
+                gold + 1,
+                gold - 1,
+                gold * 10,
+                gold + Fraction(1, 10),
+                -gold if gold else Fraction(9),
+            ):
+                turn = f"<answer>{other if other.denominator == 1 else float(other)}</answer>"
+                assert spec.grade(item, turn).status is GradeStatus.WRONG or gold * 10 == other == gold
             count += 1
-    assert count >= 990
+    assert count >= {"gsm8k": 8780, "svamp": 990}[task_id]
 
 
 def test_more_turns_bring_a_calculator(own_data: Path):
