@@ -127,6 +127,14 @@ _ALL = (
         better="lower",
     ),
     Metric(
+        name="truncated_frac",
+        title="Cut short",
+        unit="0-1",
+        formula="rollouts that ended by max_tokens, context or turns / rollouts that ended without an error",
+        population="rollouts of every fate",
+        better="lower",
+    ),
+    Metric(
         name="ledger",
         title="Ledger",
         unit="rollouts, tokens",

@@ -11,6 +11,8 @@ from leaderboard.records import ArmView
 NS = 1_000_000_000
 FATES = ("consumed", "stale", "filtered", "errored", "surplus")
 
+_CUT = frozenset({"max_tokens", "context", "truncated"})
+
 
 def work_window(view: ArmView) -> tuple[int, int]:
     """Returns [run_start, last commit]; up to run_stop where there was no update."""
@@ -57,6 +59,12 @@ def goodput(view: ArmView) -> float:
     return consumed / generated if generated else 0.0
 
 
+def truncated(view: ArmView) -> float | None:
+    """Returns the share of ended episodes that a budget cut, whichever: tokens, context or turns; None without any."""
+    ended = [rollout.stop for rollout in view.rollouts if rollout.stop is not None and rollout.error is None]
+    return sum(stop in _CUT for stop in ended) / len(ended) if ended else None
+
+
 def throughput(view: ArmView) -> dict[str, Any]:
     """Returns both throughputs, goodput, the stale share, the ledger and updates per tenant."""
     start, commit = work_window(view)
@@ -70,6 +78,7 @@ def throughput(view: ArmView) -> dict[str, Any]:
         "throughput_generated": sampled / seconds if seconds else 0.0,
         "goodput": goodput(view),
         "stale_discard_frac": stale / len(view.rollouts) if view.rollouts else 0.0,
+        "truncated_frac": truncated(view),
         "ledger": ledger(view),
         "updates": {tenant: done[tenant] for tenant in sorted(done)},
     }

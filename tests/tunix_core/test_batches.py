@@ -1,4 +1,4 @@
-"""What a run trains, read from its batch dump: the sampled ids, all of them and nothing else."""
+"""What a run trains, read from its batch dump: the sampled ids (case mt-004), all of them and nothing else."""
 
 from __future__ import annotations
 

@@ -97,6 +97,19 @@ def test_discarded_tokens_are_not_useful(s1: ArmView) -> None:
     assert figures["ledger"]["math"]["rollouts"]["stale"] == 8
 
 
+def test_an_episode_is_cut_short_by_whichever_budget(s1: ArmView) -> None:
+    """Case mt-003: only those cut by the response's limit were counted, none of those cut by the context's."""
+    assert metrics.compute(s1)["truncated_frac"] == 0.0
+    stops = ["max_tokens", "context", "truncated", "terminated"] * (len(s1.rollouts) // 4)
+    cut = [line.model_copy(update={"stop": stop}) for line, stop in zip(s1.rollouts, stops, strict=True)]
+    assert metrics.compute(dataclasses.replace(s1, rollouts=tuple(cut)))["truncated_frac"] == 0.75
+    failed = [line.model_copy(update={"error": "x"}) if line.stop == "terminated" else line for line in cut]
+    assert metrics.compute(dataclasses.replace(s1, rollouts=tuple(failed)))["truncated_frac"] == 1.0
+    all_context = [line.model_copy(update={"stop": "context"}) for line in s1.rollouts]
+    assert metrics.compute(dataclasses.replace(s1, rollouts=tuple(all_context)))["truncated_frac"] == 1.0
+    assert metrics.compute(dataclasses.replace(s1, rollouts=()))["truncated_frac"] is None
+
+
 def test_staleness_is_weighted_by_tokens(a1: ArmView) -> None:
     # version 0 made both rounds: 40 tokens of each tenant at age 0, as many at age 1
     assert metrics.compute(a1)["staleness"] == {

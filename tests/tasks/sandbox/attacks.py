@@ -17,7 +17,7 @@ ATTACKS: dict[str, str] = {
     "abort": "import os\nos.abort()",
     "segmentation fault": "import ctypes\nctypes.string_at(0)",
     # objects that lie
-    "always equal": (
+    "always equal": (  # case code-006
         "def add(x, y):\n    class A(int):\n        def __eq__(s, o): return True\n"
         "        def __ne__(s, o): return False\n        __hash__ = int.__hash__\n    return A(0)"
     ),
@@ -61,7 +61,7 @@ ATTACKS: dict[str, str] = {
         '        os.write(fd, b\'{"case": 0, "value": 5}\\n{"case": 1, "value": 6}\\n\')\n    except OSError: pass\n'
         "os._exit(0)"
     ),
-    "results for inputs never run": (
+    "results for inputs never run": (  # case code-008: the verdict written from a frame
         "import os, sys\nf = sys._getframe()\nwhile f:\n    if 'nonce' in f.f_locals: nonce = f.f_locals['nonce']\n"
         "    if 'job' in f.f_locals: nonce = f.f_locals['job']['nonce']\n    f = f.f_back\n"
         "import json\nfor i in (0, 1):\n"
@@ -78,7 +78,7 @@ ATTACKS: dict[str, str] = {
         "import threading, time\ndef add(a, b):\n"
         "    while True: threading.Thread(target=time.sleep, args=(60,)).start()"
     ),
-    "subprocess": (
+    "subprocess": (  # case code-010: what a text filter lets through
         "import subprocess\ndef add(a, b):\n"
         "    return int(subprocess.run(['echo', '5'], capture_output=True).stdout)"
     ),
