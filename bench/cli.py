@@ -32,12 +32,14 @@ app = typer.Typer(
 )
 tasks_app = typer.Typer(help="The tasks: list, show, validate, fixtures.", no_args_is_help=True)
 board_app = typer.Typer(help="The board: build, serve, show.", no_args_is_help=True)
+study_app = typer.Typer(help="Series of runs: how time and utilization scale.", no_args_is_help=True)
 config_app = typer.Typer(help="The configuration of a run.", no_args_is_help=True)
 env_app = typer.Typer(help="Environments of your own.", no_args_is_help=True)
 export_app = typer.Typer(help="A record as others want it.", no_args_is_help=True)
 app.add_typer(tasks_app, name="tasks")
 app.add_typer(env_app, name="env")
 app.add_typer(board_app, name="leaderboard")
+app.add_typer(study_app, name="study")
 app.add_typer(config_app, name="config")
 app.add_typer(export_app, name="export")
 
@@ -286,6 +288,31 @@ def env_new(
     from bench.commands.tasks import new_command
 
     show("env", *new_command(name, out), as_json)
+
+
+@study_app.command("tenants")
+def study_tenants(
+    out: Annotated[Path, typer.Option(help="Folder of the records; a study that stopped goes on there.")],
+    tenants: Annotated[str, typer.Option(help="Numbers of tenants, comma-separated.")] = "1,2,4,8,16,32",
+    arms: Annotated[str | None, typer.Option(help="Of S0, S1, A0, A1, comma-separated.")] = "S0,S1,A1",
+    tasks: Annotated[str | None, typer.Option(help="They are shared by the tenants in turn.")] = None,
+    latency: Annotated[str | None, typer.Option(help="Simulated, as of 'bench run'.")] = None,
+    updates: Annotated[int | None, typer.Option(help="Optimizer updates per tenant.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many seeds, paired over the arms.")] = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Time and utilization by number of tenants: one and many, synchronous and asynchronous, at equal work each."""
+    from bench.commands.study import tenants_command
+
+    flags = {
+        "arms": arms, "tasks": tasks, "latency": latency, "updates": updates, "seeds": seeds, "tracker": "none",
+    }  # fmt: skip
+    value, text, code = tenants_command(tenants, out, config, set_ or [], flags, quiet=quiet or as_json)
+    show("study", value, text, as_json)
+    raise typer.Exit(code)
 
 
 BoardData = Annotated[Path, typer.Option("--data", help="The board's folder.")]

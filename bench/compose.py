@@ -9,10 +9,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tasks
 from bench.config import RunConfig
+from bench.errors import UsageError
+from bench.output import note
 from bench.record import ArmResult, Sink
 from tasks import latency, sandbox
 from tasks.data.task import DataTask
@@ -177,6 +180,27 @@ def devices() -> tuple[list[dict[str, Any]], str]:
     )
 
 
+def keep_compiled(setting: str) -> None:
+    """Uses the folder of compiled programs that `compile_cache` names, if any.
+
+    A folder that can't be written is an error where it was named, and a warning where it was our choice.
+    """
+    from tunix_core import compile_cache
+
+    if setting == "off":
+        return
+    folder = compile_cache.default_folder() if setting == "auto" else Path(setting).expanduser()
+    try:
+        compile_cache.use(folder)
+    except OSError as error:
+        if setting != "auto":
+            raise UsageError(
+                f"compile_cache {setting!r} cannot be written: {error.strerror}",
+                "name another folder, or 'off'",
+            ) from error
+        note(f"compiled programs are not kept: {folder} cannot be written ({error.strerror})")
+
+
 @functools.lru_cache(maxsize=1)
 def load_model(name: str) -> tuple[BaseModel, Any]:
     """The base model and its weights on the device; one copy a process, shared by every arm."""
@@ -204,6 +228,8 @@ def run_arm(
 
     config = prepared.config
     t0 = clock_ns()
+    keep_compiled(config.compile_cache)
+    hits = compile_counter().cache_hits
     base, params = load_model(config.model)
     renderer = Renderer(ByteTokenizer())
     tenants = tenants_of(prepared, seed)
@@ -223,6 +249,7 @@ def run_arm(
     trainer.warm_up()
     t1 = clock_ns()
     compile_s = compile_counter().seconds - compile_s
+    hits = compile_counter().cache_hits - hits
     result = trainer.run()
     hashes: dict[str, dict[str, str]] = {}
     for snapshot in result.snapshots:
@@ -241,6 +268,7 @@ def run_arm(
         t_stop_ns=result.t_stop_ns,
         init_s=(t1 - t0) / 1e9 - compile_s,
         compile_s=compile_s,
+        compile_cache_hits=hits,
         recompiles_after_warmup=sum(result.recompiles.values()),
         ledger=result.ledgers,
         updates=result.updates,

@@ -71,6 +71,9 @@ class RunConfig(BaseModel):
     no_progress_s: float = Field(
         120.0, gt=0, description="A run that stands still so long ends with its reason."
     )
+    compile_cache: str = Field(
+        "auto", description="Folder of compiled programs for the next run; auto: the user's cache; off: none."
+    )
     max_time: float | None = Field(None, gt=0, description="Seconds after which the run is stopped in order.")
     tracker: Literal["auto", "none", "wandb"] = Field(
         "auto", description="auto: wandb with a key or WANDB_MODE."

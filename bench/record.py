@@ -33,11 +33,14 @@ class ArmResult:
     t_stop_ns: int
     init_s: float
     compile_s: float
+    """Of compiling, and of reading what an earlier run compiled."""
     recompiles_after_warmup: int
     ledger: Mapping[str, Mapping[str, Mapping[str, int]]]
     """Per tenant: 'generated' and every fate, each with 'groups', 'rollouts' and 'tokens'."""
     updates: Mapping[str, int]
     adapters: Mapping[str, Mapping[str, str]]
+    compile_cache_hits: int = 0
+    """Programs that an earlier run had compiled."""
 
     def as_run(self, arm: str, seed: int) -> dict[str, Any]:
         """The JSON of run.json's `runs`."""
@@ -51,6 +54,7 @@ class ArmResult:
             "t_stop_ns": self.t_stop_ns,
             "init_s": round(self.init_s, 6),
             "compile_s": round(self.compile_s, 6),
+            "compile_cache_hits": self.compile_cache_hits,
             "recompiles_after_warmup": self.recompiles_after_warmup,
             "ledger": {
                 tenant: {unit: {fate: books[fate][unit] for fate in fates} for unit in ("rollouts", "tokens")}

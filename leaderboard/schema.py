@@ -277,6 +277,7 @@ class ArmRun(Line):
     t_stop_ns: Nanoseconds
     init_s: float
     compile_s: float
+    compile_cache_hits: Count = 0
     recompiles_after_warmup: Count
     ledger: dict[str, TenantLedger]
     updates: dict[str, Count]
