@@ -7,6 +7,7 @@ arms of a run share tenants, shapes, kernels, items and evaluation; only the tim
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 ROW_TOKENS = 3_400
 """Tokens of one packed batch: large enough to amortise a dispatch, small enough for the last one not to be empty."""
+ROW_LENGTHS = (1.0, 0.7, 0.4)
+"""Of the longest episode; with them some 8 % of a batch is padding, with one length 16 %."""
 PREFILL_TOKENS = 4_096
 MAX_PREFILL_LANES = 16
 
@@ -116,8 +119,6 @@ def trainer_spec(prepared: Prepared) -> TrainerSpec:
         lengths.append(lengths[-1] * 3)
     if lengths[-1] < sizes.context:
         lengths.append(sizes.context)
-    row = round_up(sizes.episode, 16)
-    rows = max(1, ROW_TOKENS // row)
     return TrainerSpec(
         sampler=SamplerSpec(
             slots=config.slots,
@@ -125,14 +126,27 @@ def trainer_spec(prepared: Prepared) -> TrainerSpec:
             prefill_lengths=tuple(lengths),
             max_new_tokens=sizes.turn,
         ),
-        # one row length, so that a tenant's rows are the same whoever its neighbours are; two row counts
-        buckets=tuple(Bucket(rows=n, length=row) for n in sorted({rows, max(1, rows // 4)})),
+        buckets=buckets_for(round_up(sizes.episode, 16)),
         runtime=config.runtime,
         env_workers=config.env_workers,
         no_progress_s=config.no_progress_s,
         in_flight_updates=config.in_flight_updates,
         snapshot_every=config.eval_every,
     )
+
+
+def buckets_for(longest: int) -> tuple[Bucket, ...]:
+    """Shapes of packed batches for episodes of up to `longest` tokens: three row lengths, up to three row counts.
+
+    A tenant's rows take the shortest length that holds them, and every length has a batch of one row: so no row is
+    empty, none is longer for its neighbours' sake, and what a tenant's rows look like does not depend on them.
+    """
+    found: dict[Bucket, None] = {}
+    for share in ROW_LENGTHS:
+        length = max(8, math.ceil(longest * share / 8) * 8)
+        rows = max(1, ROW_TOKENS // length)
+        found |= dict.fromkeys(Bucket(rows=n, length=length) for n in (rows, max(1, rows // 5), 1))
+    return tuple(found)
 
 
 def make_env(env_id: str, profile: latency.LatencyProfile | None = None, *, data: str | None = None) -> Any:

@@ -154,8 +154,18 @@ def _check(lengths: Sequence[int], tenants: Sequence[str], buckets: Sequence[Buc
 
 
 def _rows(sized: Sequence[tuple[int, int]], row_lengths: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
-    """(row length, sequence indices) of one tenant, by the cheapest of the smallest row lengths to open."""
-    options = [_first_fit_decreasing(sized, row_lengths, at_least) for at_least in row_lengths]
+    """(row length, sequence indices) of one tenant, by the cheapest of the smallest row lengths to open.
+
+    A row that stayed emptier than it was opened for shrinks to the shortest length that holds it.
+    """
+    size = {i: n for n, i in sized}
+    options = [
+        [
+            (next(length for length in row_lengths if length >= sum(size[i] for i in row)), row)
+            for _, row in _first_fit_decreasing(sized, row_lengths, at_least)
+        ]
+        for at_least in row_lengths
+    ]
     best = min(options, key=lambda rows: (sum(length for length, _ in rows), len(rows)))
     return sorted(best, key=lambda row: row[1])
 
