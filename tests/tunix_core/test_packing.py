@@ -65,6 +65,11 @@ def test_a_row_is_as_long_as_its_longest_member_needs():
     assert [(b.bucket.length, b.rows[0].tenant) for b in layout.batches] == [(32, "a"), (8, "b")]
 
 
+def test_a_row_shrinks_to_the_shortest_length_that_holds_it():
+    layout = plan([30, 30, 20], ["a"] * 3, [bucket(1, 64), bucket(1, 40), bucket(1, 24)])
+    assert sorted(b.bucket.length for b in layout.batches) == [24, 64]
+
+
 def test_short_rows_ride_in_the_empty_rows_of_a_long_batch():
     layout = plan([30, 5, 5], ["a", "b", "c"], [bucket(4, 8), bucket(4, 32)])
     assert [b.bucket for b in layout.batches] == [bucket(4, 32)]
@@ -134,6 +139,21 @@ def test_every_sequence_has_one_place_in_a_row_that_holds_it(items, buckets):
             assert list(row.sequences) == sorted(row.sequences)
             seen += row.sequences
     assert sorted(seen) == list(range(len(items)))
+
+
+@given(lengths_and_tenants, bucket_sets)
+def test_no_row_of_a_full_batch_is_longer_than_it_need_be(items, buckets):
+    buckets = [
+        *buckets,
+        *(bucket(1, b.length) for b in buckets),
+    ]  # with batches of one row nothing has to ride along
+    lengths, tenants = [n for n, _ in items], [t for _, t in items]
+    layout = plan(lengths, tenants, buckets)
+    for batch in layout.batches:
+        assert len(batch.rows) == batch.bucket.rows
+        for row in batch.rows:
+            used = sum(lengths[i] for i in row.sequences)
+            assert batch.bucket.length == min(b.length for b in buckets if b.length >= used)
 
 
 @given(lengths_and_tenants, lengths_and_tenants, bucket_sets)

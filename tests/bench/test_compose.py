@@ -1,0 +1,36 @@
+"""The shapes a run is compiled for."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bench.compose import ROW_TOKENS, buckets_for
+from tunix_core import packing
+
+
+@pytest.mark.parametrize("longest", [1, 16, 80, 112, 640, 4096])
+def test_there_is_a_shape_for_every_episode_and_a_batch_of_one_row_of_every_length(longest: int) -> None:
+    buckets = buckets_for(longest)
+    lengths = {b.length for b in buckets}
+    assert max(lengths) >= longest and len(lengths) <= 3
+    assert len(buckets) == len(set(buckets)) <= 9
+    assert lengths == {b.length for b in buckets if b.rows == 1}
+    assert all(b.rows * b.length <= max(ROW_TOKENS, max(lengths)) for b in buckets)
+
+
+def test_many_tenants_short_of_a_row_waste_less_than_with_one_length() -> None:
+    """The lengths are drawn, so the shares are of this draw alone; what counts is that they fall."""
+    rng = random.Random(0)
+    lengths, tenants = [], []
+    for t in range(12):
+        typical = (15, 28, 60)[t % 3]
+        for _ in range(16):
+            lengths.append(max(4, min(80, round(rng.gauss(typical, typical / 6)))))
+            tenants.append(f"t{t}")
+    shapes = buckets_for(80)
+    waste = packing.plan(lengths, tenants, shapes).stats.waste
+    longest_only = [b for b in shapes if b.length == 80]
+    assert waste < 0.4 * packing.plan(lengths, tenants, longest_only).stats.waste
+    assert waste < 0.06
