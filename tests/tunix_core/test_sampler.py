@@ -147,6 +147,30 @@ def test_samples_do_not_depend_on_slot_order_or_neighbours() -> None:
         np.testing.assert_array_equal(one.behavior_logprobs, other.behavior_logprobs)
 
 
+def test_a_groups_prompt_is_read_once_and_its_turns_are_what_they_would_be_alone() -> None:
+    """Four turns of one prompt, then the same prompt under another tenant's adapter, which is another read."""
+    group = [request(sample=i) for i in range(4)]
+    other = request(tenant=1, ordinal=1)
+    spans: list[Span] = []
+    together = sample([*group, other], engine(spans))
+    first = next(span for span in spans if span.role == "prefill")
+    assert first.real_tokens == 2 * len(group[0].context_ids)
+    for asked, found in zip([*group, other], together, strict=True):
+        (alone,) = sample([asked])
+        assert found.token_ids.tolist() == alone.token_ids.tolist()
+        assert found.behavior_logprobs.tobytes() == alone.behavior_logprobs.tobytes()
+    assert len({tuple(found.token_ids.tolist()) for found in together[:4]}) > 1
+
+
+def test_a_prompt_of_more_turns_than_there_are_slots_is_read_for_those_there_are() -> None:
+    group = [request(sample=i) for i in range(3 * TINY_SAMPLER.slots + 1)]
+    spans: list[Span] = []
+    found = sample(group, engine(spans))
+    assert len(found) == len(group)
+    reads = sum(span.real_tokens for span in spans if span.role == "prefill") // len(group[0].context_ids)
+    assert 4 <= reads < len(group)
+
+
 def test_a_neighbours_new_adapter_or_nan_changes_nothing() -> None:
     mine = [request(ordinal=k, tenant=1) for k in range(3)]
     poisoned = random_adapter("t0")

@@ -29,6 +29,11 @@ class SamplerSpec:
         return (*self.prefill_lengths, self.max_context + self.max_new_tokens)
 
     @property
+    def prefill_turns(self) -> int:
+        """Most turns that one prefill begins: a group's share their prompt's lane."""
+        return min(self.slots, 4 * self.prefill_lanes)
+
+    @property
     def cache_length(self) -> int:
         """Positions per slot: a full prompt, a full turn, and one dispatch beyond."""
         return self.max_context + self.max_new_tokens + self.decode_steps

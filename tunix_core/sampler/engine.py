@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,15 @@ class _Slot:
     token_ids: list[int] = field(default_factory=list)
     behavior_logprobs: list[float] = field(default_factory=list)
     policy_version: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """A context to be read: its ids, the slot it is read into, and whose adapter reads it."""
+
+    ids: np.ndarray
+    slot: int
+    adapter_slot: int
 
 
 class SamplerEngine:
@@ -116,22 +125,12 @@ class SamplerEngine:
 
     def _warm_up(self, filtered: bool) -> None:
         spec = self.spec
-        rows, _ = _rows([], spec.prefill_lanes)
-        nowhere = np.full(spec.prefill_lanes, spec.slots, np.int32)
         for length in spec.reread_lengths:
-            self._cache, *_ = kernels.prefill(
-                self.params,
-                self.adapters,
-                self._cache,
-                np.zeros((spec.prefill_lanes, length), np.int32),
-                np.zeros(spec.prefill_lanes, np.int32),
-                nowhere,
-                rows,
-                config=self.config,
-                filtered=filtered,
-            )
+            self._read(length, [], [], [], filtered)
+        nowhere = np.full(spec.prefill_turns, spec.slots, np.int32)
+        self._cache = kernels.fork(self._cache, np.zeros_like(nowhere), nowhere)
         idle = np.zeros(spec.slots, np.int32)
-        rows, _ = _rows([], spec.slots)
+        rows = _rows([], spec.slots)
         self._cache, out = kernels.decode(
             self.params,
             self.adapters,
@@ -185,17 +184,35 @@ class SamplerEngine:
 
     def _prefill(self, free: list[int]) -> list[SampleResult]:
         spec = self.spec
-        length, requests = self._next_prompts(min(spec.prefill_lanes, len(free)))
+        length, prompts = self._next_prompts(min(spec.prefill_turns, len(free)))
         t0 = self._clock_ns()
-        rows, filtered = _rows([(r, 0) for r in requests], spec.prefill_lanes)
-        token, logprob = self._read(length, free, [r.context_ids for r in requests], rows, filtered)
+        turns = [(request, lane) for lane, requests in enumerate(prompts) for request in requests]
+        first = [
+            next(i for i, (_, lane) in enumerate(turns) if lane == wanted) for wanted in range(len(prompts))
+        ]
+        lanes = [
+            _Lane(requests[0].context_ids, free[first[lane]], requests[0].adapter_slot)
+            for lane, requests in enumerate(prompts)
+        ]
+        token, logprob = self._read(
+            length, lanes, [lane for _, lane in turns], [(r, 0) for r, _ in turns], _cuts(r for r, _ in turns)
+        )
+        if len(turns) > len(prompts):
+            source, target = (
+                np.zeros(spec.prefill_turns, np.int32),
+                np.full(spec.prefill_turns, spec.slots, np.int32),
+            )
+            for i, (_, lane) in enumerate(turns):
+                if i != first[lane]:
+                    source[i], target[i] = free[first[lane]], free[i]
+            self._cache = jax.block_until_ready(kernels.fork(self._cache, source, target))
         t1 = self._clock_ns()
-        real = sum(len(r.context_ids) for r in requests)
-        self._span("prefill", t0, t1, requests, spec.prefill_lanes * length, real)
-        for lane, request in enumerate(requests):
+        real = sum(len(requests[0].context_ids) for requests in prompts)
+        self._span("prefill", t0, t1, [r for r, _ in turns], spec.prefill_lanes * length, real)
+        for i, (request, _) in enumerate(turns):
             slot = _Slot(request, t0)
-            self._slots[free[lane]] = slot
-            self._append(slot, int(token[lane]), float(logprob[lane]))
+            self._slots[free[i]] = slot
+            self._append(slot, int(token[i]), float(logprob[i]))
         return self._finished(t1)
 
     def _reread(self) -> None:
@@ -212,26 +229,29 @@ class SamplerEngine:
         slots = [i for i in known if fitting[i] == length][: spec.prefill_lanes]
         requests = [s.request for i in slots if (s := self._slots[i]) is not None]
         t0 = self._clock_ns()
-        rows, _ = _rows([(r, 0) for r in requests], spec.prefill_lanes)
-        self._read(length, slots, [known[i] for i in slots], rows, False)
+        lanes = [_Lane(known[i], i, r.adapter_slot) for i, r in zip(slots, requests, strict=True)]
+        self._read(length, lanes, [], [], False)
         self._outdated -= set(slots)
         self._span("sync", t0, self._clock_ns(), requests, spec.prefill_lanes * length, 0)
 
     def _read(
         self,
         length: int,
-        slots: Sequence[int],
-        known: Sequence[np.ndarray],
-        rows: kernels.Rows,
+        lanes: Sequence[_Lane],
+        lane_of: Sequence[int],
+        turns: Sequence[tuple[SampleRequest, int]],
         filtered: bool,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Prefills `known` ids, one lane each, into `slots`; the token drawn after each and its logprob."""
-        token_ids = np.zeros((self.spec.prefill_lanes, length), np.int32)
-        lengths = np.zeros(self.spec.prefill_lanes, np.int32)
-        cache_rows = np.full(self.spec.prefill_lanes, self.spec.slots, np.int32)
-        for lane, (ids, slot) in enumerate(zip(known, slots, strict=False)):
-            token_ids[lane, : len(ids)] = ids
-            lengths[lane], cache_rows[lane] = len(ids), slot
+        """Prefills lanes; of each turn that begins with one, the token drawn after it and its logprob."""
+        spec = self.spec
+        token_ids = np.zeros((spec.prefill_lanes, length), np.int32)
+        lengths, adapter_slot = np.zeros(spec.prefill_lanes, np.int32), np.zeros(spec.prefill_lanes, np.int32)
+        cache_rows = np.full(spec.prefill_lanes, spec.slots, np.int32)
+        for i, lane in enumerate(lanes):
+            token_ids[i, : len(lane.ids)] = lane.ids
+            lengths[i], cache_rows[i], adapter_slot[i] = len(lane.ids), lane.slot, lane.adapter_slot
+        place = np.zeros(spec.prefill_turns, np.int32)
+        place[: len(lane_of)] = lane_of
         self._cache, token, logprob = kernels.prefill(
             self.params,
             self.adapters,
@@ -239,31 +259,43 @@ class SamplerEngine:
             token_ids,
             lengths,
             cache_rows,
-            rows,
+            adapter_slot,
+            place,
+            _rows(turns, spec.prefill_turns),
             config=self.config,
             filtered=filtered,
         )
         return jax.device_get((token, logprob))
 
-    def _next_prompts(self, most: int) -> tuple[int, list[SampleRequest]]:
+    def _next_prompts(self, most: int) -> tuple[int, list[list[SampleRequest]]]:
         """The oldest prompt decides the length; those behind it of the same length come along, in order.
 
+        Turns of one tenant that begin with the same ids (a group's first ones) share a lane: it is read once.
         Prompts that wait for an adapter are passed over. Shorter ones don't come along, although they would
         fit: padding to another length changes the last bits of a log-probability, and a tenant's must not
         depend on whose prompts are in the queue.
+
+        Returns:
+          The length, and the turns of each lane; at most `most` turns in all.
         """
 
         def fitting(request: SampleRequest) -> int:
             return next(n for n in self.spec.prefill_lengths if n >= len(request.context_ids))
 
         length = fitting(next(r for r in self._queue if r.adapter_slot not in self._held))
-        taken: list[SampleRequest] = []
+        lanes: dict[tuple[int, bytes], list[SampleRequest]] = {}
         left: deque[SampleRequest] = deque()
+        taken = 0
         for request in self._queue:
-            fits = len(taken) < most and fitting(request) == length and request.adapter_slot not in self._held
-            (taken if fits else left).append(request)
+            prompt = (request.adapter_slot, request.context_ids.tobytes())
+            room = taken < most and (prompt in lanes or len(lanes) < self.spec.prefill_lanes)
+            if room and fitting(request) == length and request.adapter_slot not in self._held:
+                lanes.setdefault(prompt, []).append(request)
+                taken += 1
+            else:
+                left.append(request)
         self._queue = left
-        return length, taken
+        return length, list(lanes.values())
 
     def _decode(self) -> list[SampleResult]:
         spec = self.spec
@@ -277,7 +309,7 @@ class SamplerEngine:
             remaining[i] = s.request.sampling.max_new_tokens - n
             requests[i] = (s.request, n)
         t0 = self._clock_ns()
-        rows, filtered = _rows(requests, spec.slots)
+        rows = _rows(requests, spec.slots)
         self._cache, out = kernels.decode(
             self.params,
             self.adapters,
@@ -289,7 +321,7 @@ class SamplerEngine:
             self._stops,
             config=self.config,
             steps=spec.decode_steps,
-            filtered=filtered,
+            filtered=_cuts(s.request for _, s in live),
         )
         out = jax.device_get(out)
         t1 = self._clock_ns()
@@ -351,12 +383,11 @@ class SamplerEngine:
         )
 
 
-def _rows(requests: Sequence[tuple[SampleRequest, int] | None], lanes: int) -> tuple[kernels.Rows, bool]:
-    """Sampling state of the lanes, and whether any of them cuts its distribution."""
+def _rows(requests: Sequence[tuple[SampleRequest, int] | None], lanes: int) -> kernels.Rows:
+    """Sampling state of the lanes; (request, tokens sampled already) of each, None or missing where there is none."""
     adapter_slot, top_k, index = (np.zeros(lanes, np.int32) for _ in range(3))
     temperature, top_p = np.ones(lanes, np.float32), np.ones(lanes, np.float32)
     keys = np.zeros((lanes, 2), np.uint32)
-    filtered = False
     for i, entry in enumerate(requests):
         if entry is None:
             continue
@@ -364,5 +395,11 @@ def _rows(requests: Sequence[tuple[SampleRequest, int] | None], lanes: int) -> t
         sampling: SamplingSpec = request.sampling
         adapter_slot[i], index[i], keys[i] = request.adapter_slot, sampled, request.stream_seed
         temperature[i], top_p[i], top_k[i] = sampling.temperature, sampling.top_p, sampling.top_k
-        filtered |= sampling.temperature > 0 and (sampling.top_p < 1 or sampling.top_k > 0)
-    return kernels.Rows(adapter_slot, temperature, top_p, top_k, keys, index), bool(filtered)
+    return kernels.Rows(adapter_slot, temperature, top_p, top_k, keys, index)
+
+
+def _cuts(requests: Iterable[SampleRequest]) -> bool:
+    """Whether any of them cuts its distribution: only then is the vocabulary sorted."""
+    return any(
+        r.sampling.temperature > 0 and (r.sampling.top_p < 1 or r.sampling.top_k > 0) for r in requests
+    )

@@ -55,32 +55,42 @@ def prefill(
     token_ids: Array,
     lengths: Array,
     cache_rows: Array,
+    adapter_slot: Array,
+    lane: Array,
     rows: Rows,
     *,
     config: ModelConfig,
     filtered: bool,
 ) -> tuple[KVCache, Array, Array]:
-    """Reads prompts and samples the first token of each.
+    """Reads B prompts and samples the first tokens of W turns; several turns may begin with one prompt.
 
     Args:
       token_ids: int32 [B, L]; lengths int32 [B], 0 for an unused lane.
-      cache_rows: int32 [B], the slot of each lane; S (out of range) for an unused lane.
+      cache_rows: int32 [B], the slot that each lane is read into; S (out of range) for an unused lane.
+      adapter_slot: int32 [B], whose adapter reads a lane.
+      lane: int32 [W], the prompt of each turn; rows: of the turns [W].
 
     Returns:
-      cache, token int32 [B], behavior_logprob float32 [B].
+      cache, token int32 [W], behavior_logprob float32 [W].
     """
     model: Any = Decoder(config)  # flax types what `apply` returns as a frozen dict
     index = jnp.arange(token_ids.shape[1])
     segments = (index < lengths[:, None]).astype(jnp.int32)
     positions = jnp.broadcast_to(index, token_ids.shape)
-    lora = _rows_of(adapters, rows.adapter_slot)
+    lora = _rows_of(adapters, adapter_slot)
     hidden, new = model.apply({"params": params}, token_ids, positions, segments, lora)
     last = jnp.take_along_axis(hidden, jnp.maximum(lengths - 1, 0)[:, None, None], axis=1)[:, 0]
-    logits = model.apply({"params": params}, last, method="logits")
+    logits = model.apply({"params": params}, last, method="logits")[lane]
     token, logprob = draw(
         logits, rows.temperature, rows.top_p, rows.top_k, rows.keys, rows.index, filtered=filtered
     )
     return write_prompt(cache, new, cache_rows), token, logprob
+
+
+@partial(jax.jit, donate_argnames=("cache",))
+def fork(cache: KVCache, source: Array, target: Array) -> KVCache:
+    """Copies slots: row source[i] to row target[i], int32 [W]; a target past the cache is dropped."""
+    return KVCache(*(x.at[:, target].set(x[:, source], mode="drop") for x in cache))
 
 
 @partial(jax.jit, static_argnames=("config", "steps", "filtered"), donate_argnames=("cache",))
