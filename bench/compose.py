@@ -40,6 +40,7 @@ ROW_TOKENS = 3_400
 ROW_LENGTHS = (1.6, 1.4, 1.0)
 """Of the longest episode. Sequences are packed into the longest; a row then shrinks to the shortest that holds it.
 Lengths near each other beat a ladder of halves: most rows are nearly full, and what is left over is little."""
+MIN_ENV_WORKERS, MAX_ENV_WORKERS = 16, 2048
 PREFILL_TOKENS = 4_096
 MAX_PREFILL_LANES = 16
 
@@ -129,11 +130,21 @@ def trainer_spec(prepared: Prepared) -> TrainerSpec:
         ),
         buckets=buckets_for(round_up(sizes.episode, 16)),
         runtime=config.runtime,
-        env_workers=config.env_workers,
+        env_workers=config.env_workers or env_workers(config, len(prepared.tenants)),
         no_progress_s=config.no_progress_s,
         in_flight_updates=config.in_flight_updates,
         snapshot_every=config.eval_every,
     )
+
+
+def env_workers(config: RunConfig, tenants: int) -> int:
+    """A thread for every episode that admission allows under way at once, the same in every arm.
+
+    A waiting environment costs a thread's stack and nothing else; fewer threads than episodes would add a queue to
+    the latency (Little's law: episodes under way = rate x time in the environment).
+    """
+    under_way = tenants * config.groups_per_update * config.group_size * (1 + config.max_staleness)
+    return max(MIN_ENV_WORKERS, min(MAX_ENV_WORKERS, under_way))
 
 
 def buckets_for(longest: int) -> tuple[Bucket, ...]:

@@ -67,7 +67,9 @@ class RunConfig(BaseModel):
     model: str = Field("embedded", description="Base model.")
     slots: int = Field(32, ge=1, le=4096, description="Rows the sampler decodes at once.")
     runtime: Literal["threads", "inline"] = Field("threads", description="inline: no threads, deterministic.")
-    env_workers: int = Field(256, ge=1, le=4096, description="Threads that step environments.")
+    env_workers: int | None = Field(
+        None, ge=1, le=4096, description="Threads that step environments; unset: one per episode under way."
+    )
     no_progress_s: float = Field(
         120.0, gt=0, description="A run that stands still so long ends with its reason."
     )

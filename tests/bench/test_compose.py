@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from bench.compose import ROW_TOKENS, buckets_for
+from bench.compose import ROW_TOKENS, buckets_for, env_workers
+from bench.config import RunConfig
 from tunix_core import packing
 
 
@@ -34,3 +35,9 @@ def test_many_tenants_short_of_a_row_waste_less_than_with_one_length() -> None:
     longest_only = [b for b in shapes if b.length == 80]
     assert waste < 0.4 * packing.plan(lengths, tenants, longest_only).stats.waste
     assert waste < 0.06
+
+
+@pytest.mark.parametrize(("tenants", "workers"), [(1, 48), (32, 1536), (200, 2048)])
+def test_no_episode_waits_for_a_thread(tenants: int, workers: int) -> None:
+    config = RunConfig(group_size=8, groups_per_update=2, max_staleness=2)
+    assert env_workers(config, tenants) == workers
