@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from tunix_core.model.load import BaseModel
     from tunix_core.runspec import TrainerSpec
 
-ROW_TOKENS = 3_400
-"""Tokens of one packed batch: large enough to amortise a dispatch, small enough for the last one not to be empty."""
+BATCH_TOKENS = 256
+"""Of one packed batch. On CPU small batches stay in the cache: four rows of 128 take two thirds of the time a token
+that thirty-two take."""
 ROW_LENGTHS = (1.6, 1.4, 1.0)
 """Of the longest episode. Sequences are packed into the longest; a row then shrinks to the shortest that holds it.
 Lengths near each other beat a ladder of halves: most rows are nearly full, and what is left over is little."""
@@ -148,17 +149,15 @@ def env_workers(config: RunConfig, tenants: int) -> int:
 
 
 def buckets_for(longest: int) -> tuple[Bucket, ...]:
-    """Shapes of packed batches for episodes of up to `longest` tokens: three row lengths, up to three row counts.
+    """Shapes of packed batches for episodes of up to `longest` tokens: three row lengths, one row count each.
 
-    A tenant's rows take the shortest length that holds them, and every length has a batch of one row: so no row is
-    empty, none is longer for its neighbours' sake, and what a tenant's rows look like does not depend on them.
+    A tenant's rows take the shortest length that holds them, and all rows of a length travel in batches of one
+    shape: so the bits of an update depend neither on the neighbours nor on the arm.
     """
-    found: dict[Bucket, None] = {}
-    for share in ROW_LENGTHS:
-        length = max(8, math.ceil(longest * share / 8) * 8)
-        rows = max(1, ROW_TOKENS // length)
-        found |= dict.fromkeys(Bucket(rows=n, length=length) for n in (rows, max(1, rows // 5), 1))
-    return tuple(found)
+    lengths = {max(8, math.ceil(longest * share / 8) * 8) for share in ROW_LENGTHS}
+    return tuple(
+        Bucket(rows=max(1, BATCH_TOKENS // length), length=length) for length in sorted(lengths, reverse=True)
+    )
 
 
 def make_env(env_id: str, profile: latency.LatencyProfile | None = None, *, data: str | None = None) -> Any:

@@ -188,19 +188,13 @@ def _first_fit_decreasing(
 
 
 def _batches(rows: Mapping[int, list[RowPlan]], buckets: Sequence[Bucket]) -> tuple[BatchPlan, ...]:
-    """Longest rows first; rows left empty in a long batch carry shorter ones, first come first."""
-    waiting = {
-        length: list(rows.get(length, ())) for length in sorted({b.length for b in buckets}, reverse=True)
-    }
+    """Longest rows first. A row travels among rows of its own length only: in a longer one its bits would differ."""
     batches: list[BatchPlan] = []
-    for length, queue in waiting.items():
+    for length in sorted(rows, reverse=True):
+        queue = list(rows[length])
         while queue:
             size = _row_count(len(queue), {b.rows for b in buckets if b.length == length})
-            taken, queue[:] = queue[:size], queue[size:]
-            for shorter in (n for n in waiting if n < length):
-                room = size - len(taken)
-                taken += waiting[shorter][:room]
-                waiting[shorter][:] = waiting[shorter][room:]
+            taken, queue = queue[:size], queue[size:]
             batches.append(BatchPlan(bucket=Bucket(rows=size, length=length), rows=tuple(taken)))
     return tuple(batches)
 

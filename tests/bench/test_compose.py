@@ -6,19 +6,19 @@ import random
 
 import pytest
 
-from bench.compose import ROW_TOKENS, buckets_for, env_workers
+from bench.compose import BATCH_TOKENS, buckets_for, env_workers
 from bench.config import RunConfig
 from tunix_core import packing
 
 
 @pytest.mark.parametrize("longest", [1, 16, 80, 112, 640, 4096])
-def test_there_is_a_shape_for_every_episode_and_a_batch_of_one_row_of_every_length(longest: int) -> None:
+def test_every_episode_fits_and_a_row_length_has_one_batch_shape(longest: int) -> None:
+    """With two shapes a row's gradient could end on other bits for its neighbours' sake, and arms differ."""
     buckets = buckets_for(longest)
-    lengths = {b.length for b in buckets}
-    assert max(lengths) >= longest and len(lengths) <= 3
-    assert len(buckets) == len(set(buckets)) <= 9
-    assert lengths == {b.length for b in buckets if b.rows == 1}
-    assert all(b.rows * b.length <= max(ROW_TOKENS, max(lengths)) for b in buckets)
+    lengths = [b.length for b in buckets]
+    assert max(lengths) >= longest and 1 <= len(lengths) <= 3
+    assert len(set(lengths)) == len(lengths)
+    assert all(b.rows * b.length <= max(BATCH_TOKENS, b.length) for b in buckets)
 
 
 def test_many_tenants_short_of_a_row_waste_less_than_with_one_length() -> None:
@@ -33,8 +33,8 @@ def test_many_tenants_short_of_a_row_waste_less_than_with_one_length() -> None:
     shapes = buckets_for(80)
     waste = packing.plan(lengths, tenants, shapes).stats.waste
     longest_only = [b for b in shapes if b.length == 80]
-    assert waste < 0.4 * packing.plan(lengths, tenants, longest_only).stats.waste
-    assert waste < 0.06
+    assert waste < 0.5 * packing.plan(lengths, tenants, longest_only).stats.waste
+    assert waste < 0.08
 
 
 @pytest.mark.parametrize(("tenants", "workers"), [(1, 48), (32, 1536), (200, 2048)])

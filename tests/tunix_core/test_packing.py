@@ -70,10 +70,11 @@ def test_a_row_shrinks_to_the_shortest_length_that_holds_it():
     assert sorted(b.bucket.length for b in layout.batches) == [24, 64]
 
 
-def test_short_rows_ride_in_the_empty_rows_of_a_long_batch():
+def test_a_row_travels_among_rows_of_its_own_length():
+    """In an empty row of a longer batch its figures would end on other bits, for its neighbours' sake."""
     layout = plan([30, 5, 5], ["a", "b", "c"], [bucket(4, 8), bucket(4, 32)])
-    assert [b.bucket for b in layout.batches] == [bucket(4, 32)]
-    assert [r.tenant for r in layout.batches[0].rows] == ["a", "b", "c"]
+    assert [b.bucket for b in layout.batches] == [bucket(4, 32), bucket(4, 8)]
+    assert [[r.tenant for r in b.rows] for b in layout.batches] == [["a"], ["b", "c"]]
 
 
 def test_row_counts_are_chosen_for_the_fewest_empty_rows():
@@ -146,7 +147,7 @@ def test_no_row_of_a_full_batch_is_longer_than_it_need_be(items, buckets):
     buckets = [
         *buckets,
         *(bucket(1, b.length) for b in buckets),
-    ]  # with batches of one row nothing has to ride along
+    ]  # with batches of one row none is empty
     lengths, tenants = [n for n, _ in items], [t for _, t in items]
     layout = plan(lengths, tenants, buckets)
     for batch in layout.batches:
