@@ -16,7 +16,7 @@ from bench import table
 from bench.errors import RejectedError, UsageError
 from leaderboard import metrics
 from leaderboard.bundle import write_atomically
-from leaderboard.records import ArmView, RunRecord
+from leaderboard.records import RunRecord
 from leaderboard.site import html, plots
 
 DEFAULT_TENANTS = (1, 2, 4, 8, 16, 32)
@@ -82,7 +82,8 @@ def as_dict(out: Path) -> dict[str, Any]:
         n = len(record.header.tenants)
         base = {arm["arm"]: arm["t_work_s"] for arm in shown["arms"]}
         for arm in shown["arms"]:
-            views = [view for view in record.views if view.arm == arm["arm"]]
+            devices = len(record.header.devices)
+            figures = [metrics.compute(view) for view in record.views if view.arm == arm["arm"]]
             t = arm["t_work_s"]
             rows.append(
                 {
@@ -94,8 +95,10 @@ def as_dict(out: Path) -> dict[str, Any]:
                     "speedup_over_s1": base["S1"] / t if "S1" in base and t else None,
                     "util_busy": arm["util_busy"],
                     "util_useful": arm["util_useful"],
-                    "busy_s_per_1000_tokens": table.mean_of(map(busy_per_1000_tokens, views)),
-                    "learner_share": table.mean_of(map(learner_share, views)),
+                    "busy_s_per_1000_tokens": table.mean_of(
+                        busy_per_1000_tokens(f, devices) for f in figures
+                    ),
+                    "learner_share": table.mean_of(learner_share(f, devices) for f in figures),
                     "padding_train": arm["padding_train"],
                     "padding_decode": arm["padding_decode"],
                     "recompiles": arm["recompiles"],
@@ -106,16 +109,15 @@ def as_dict(out: Path) -> dict[str, Any]:
     return {"labels": list(labels), "rows": rows}
 
 
-def busy_per_1000_tokens(view: ArmView) -> float | None:
+def busy_per_1000_tokens(figures: dict[str, Any], devices: int) -> float | None:
     """Device seconds spent for every thousand tokens that were learnt from; with time, it explains utilization."""
-    figures = metrics.compute(view)
     learnt = figures["throughput_consumed"] * figures["t_work"]
-    return 1000 * figures["util_busy"] * figures["t_work"] * len(view.devices) / learnt if learnt else None
+    return 1000 * figures["util_busy"] * figures["t_work"] * devices / learnt if learnt else None
 
 
-def learner_share(view: ArmView) -> float | None:
+def learner_share(figures: dict[str, Any], devices: int) -> float:
     """Training's share of the time: a learner that takes one tenant at a time can't get below N times this."""
-    return metrics.compute(view)["util_by_role"]["train"] * len(view.devices)
+    return figures["util_by_role"]["train"] * devices
 
 
 def render(study: dict[str, Any]) -> str:

@@ -143,24 +143,12 @@ def resolve(task_id: str) -> str:
       TaskFileError: the file can't be used.
       DataMissingError: it is a dataset of reasoning-gym, which is not installed.
     """
-    if task_id.endswith(".py"):
-        return use_file(task_id).id
-    if task_id.startswith(reasoning_gym.PREFIX):
-        return _adapted(task_id).id
-    full = ALIASES.get(task_id, task_id)
-    if full in specs():
-        return full
-    names = [*specs(), *ALIASES]
-    by_folded = {name.casefold(): name for name in names}
-    near = difflib.get_close_matches(task_id.casefold(), by_folded, n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(repr(by_folded[n]) for n in near)}?" if near else ""
-    raise UnknownTaskError(f"Task {task_id!r} not found.{hint} 'bench tasks list' shows all.")
+    return _find(task_id).id
 
 
 def get(task_id: str, *, data: str | None = None) -> TaskSpec:
     """Returns a task by id or short name; `data` says where a data-set task reads from."""
-    full = resolve(task_id)  # a file of tasks joins the others here
-    spec = _adapted(full) if full.startswith(reasoning_gym.PREFIX) else specs()[full]
+    spec = _find(task_id)
     if data is None:
         return spec
     if not isinstance(spec, DataTask):
@@ -198,6 +186,21 @@ def _register(task_id: str) -> None:
             vector_entry_point="tasks.vector:make_vec",
             kwargs={"task_id": task_id},
         )
+
+
+def _find(task_id: str) -> TaskSpec:
+    if task_id.endswith(".py"):
+        return use_file(task_id)
+    if task_id.startswith(reasoning_gym.PREFIX):
+        return _adapted(task_id)
+    full = ALIASES.get(task_id, task_id)
+    if full in specs():
+        return specs()[full]
+    names = [*specs(), *ALIASES]
+    by_folded = {name.casefold(): name for name in names}
+    near = difflib.get_close_matches(task_id.casefold(), by_folded, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(repr(by_folded[n]) for n in near)}?" if near else ""
+    raise UnknownTaskError(f"Task {task_id!r} not found.{hint} 'bench tasks list' shows all.")
 
 
 def _adapted(task_id: str) -> TaskSpec:

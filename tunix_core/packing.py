@@ -162,7 +162,7 @@ def _rows(sized: Sequence[tuple[int, int]], row_lengths: Sequence[int]) -> list[
     options = [
         [
             (next(length for length in row_lengths if length >= sum(size[i] for i in row)), row)
-            for _, row in _first_fit_decreasing(sized, row_lengths, at_least)
+            for row in _first_fit_decreasing(sized, row_lengths, at_least)
         ]
         for at_least in row_lengths
     ]
@@ -172,19 +172,18 @@ def _rows(sized: Sequence[tuple[int, int]], row_lengths: Sequence[int]) -> list[
 
 def _first_fit_decreasing(
     sized: Sequence[tuple[int, int]], row_lengths: Sequence[int], at_least: int
-) -> list[tuple[int, tuple[int, ...]]]:
-    rows: list[tuple[int, list[int]]] = []
+) -> list[tuple[int, ...]]:
+    rows: list[list[int]] = []
     free: list[int] = []
     for n, i in sorted(sized, key=lambda item: (-item[0], item[1])):
         fits = next((r for r, room in enumerate(free) if n <= room), None)
         if fits is None:
-            length = next(length for length in row_lengths if length >= max(n, at_least))
-            rows.append((length, []))
-            free.append(length)
+            rows.append([])
+            free.append(next(length for length in row_lengths if length >= max(n, at_least)))
             fits = len(rows) - 1
-        rows[fits][1].append(i)
+        rows[fits].append(i)
         free[fits] -= n
-    return [(length, tuple(sorted(indices))) for length, indices in rows]
+    return [tuple(sorted(indices)) for indices in rows]
 
 
 def _batches(rows: Mapping[int, list[RowPlan]], buckets: Sequence[Bucket]) -> tuple[BatchPlan, ...]:

@@ -6,6 +6,7 @@ import fnmatch
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +115,7 @@ def new_command(name: str, out: Path) -> tuple[dict[str, Any], str]:
 
 
 def _figures(spec: tasks.TaskSpec) -> dict[str, Any]:
-    found = baselines(spec, items=BASELINE_ITEMS // (10 if spec.sandboxed else 1))
-    return {name: getattr(found, name) for name in found.__slots__}
+    return asdict(baselines(spec, items=BASELINE_ITEMS // (10 if spec.sandboxed else 1)))
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -186,25 +186,23 @@ class SamplerEngine:
         spec = self.spec
         length, prompts = self._next_prompts(min(spec.prefill_turns, len(free)))
         t0 = self._clock_ns()
-        turns = [(request, lane) for lane, requests in enumerate(prompts) for request in requests]
-        first = [
-            next(i for i, (_, lane) in enumerate(turns) if lane == wanted) for wanted in range(len(prompts))
-        ]
-        lanes = [
-            _Lane(requests[0].context_ids, free[first[lane]], requests[0].adapter_slot)
-            for lane, requests in enumerate(prompts)
-        ]
+        lanes: list[_Lane] = []
+        turns: list[tuple[SampleRequest, int]] = []
+        copies: list[tuple[int, int]] = []
+        for lane, requests in enumerate(prompts):
+            first, *others = free[len(turns) : len(turns) + len(requests)]
+            lanes.append(_Lane(requests[0].context_ids, first, requests[0].adapter_slot))
+            copies += [(first, slot) for slot in others]
+            turns += [(request, lane) for request in requests]
         token, logprob = self._read(
             length, lanes, [lane for _, lane in turns], [(r, 0) for r, _ in turns], _cuts(r for r, _ in turns)
         )
-        if len(turns) > len(prompts):
+        if copies:
             source, target = (
                 np.zeros(spec.prefill_turns, np.int32),
                 np.full(spec.prefill_turns, spec.slots, np.int32),
             )
-            for i, (_, lane) in enumerate(turns):
-                if i != first[lane]:
-                    source[i], target[i] = free[first[lane]], free[i]
+            source[: len(copies)], target[: len(copies)] = np.transpose(copies)
             self._cache = jax.block_until_ready(kernels.fork(self._cache, source, target))
         t1 = self._clock_ns()
         real = sum(len(requests[0].context_ids) for requests in prompts)
