@@ -1,4 +1,4 @@
-"""Sequences to fixed-shape batches and back: first-fit-decreasing, one tenant a row, a few compiled shapes.
+"""Sequences to fixed-shape batches and back: one tenant a row, rows of least slack, a few compiled shapes.
 
 What shares a row with what depends on the tenant's own sequences and the buckets alone, never on its
 neighbours. Neighbours only decide which batch a row travels in. Nothing is ever cut.
@@ -97,10 +97,10 @@ def plan(
     for i, tenant in enumerate(tenants):
         if lengths[i] <= longest:
             members.setdefault(tenant, []).append(i)
-    row_lengths = sorted({bucket.length for bucket in buckets})
+    row_lengths = sorted({int(bucket.length) for bucket in buckets})
     rows: dict[int, list[RowPlan]] = defaultdict(list)
     for tenant, indices in members.items():
-        for length, sequences in _rows([(lengths[i], i) for i in indices], row_lengths):
+        for length, sequences in _rows([(int(lengths[i]), i) for i in indices], row_lengths):
             rows[length].append(RowPlan(tenant=tenant, sequences=sequences))
     return PackPlan(batches=_batches(rows, buckets), lengths=tuple(lengths), dropped=dropped)
 
@@ -154,20 +154,46 @@ def _check(lengths: Sequence[int], tenants: Sequence[str], buckets: Sequence[Buc
 
 
 def _rows(sized: Sequence[tuple[int, int]], row_lengths: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
-    """(row length, sequence indices) of one tenant, by the cheapest of the smallest row lengths to open.
+    """(row length, sequence indices) of one tenant: the cheapest of first-fit-decreasing at each row length and of
+    rows of least slack.
 
     A row that stayed emptier than it was opened for shrinks to the shortest length that holds it.
     """
     size = {i: n for n, i in sized}
+    fillings = [_first_fit_decreasing(sized, row_lengths, at_least) for at_least in row_lengths]
+    fillings.append(_least_slack(sized, row_lengths))
     options = [
-        [
-            (next(length for length in row_lengths if length >= sum(size[i] for i in row)), row)
-            for row in _first_fit_decreasing(sized, row_lengths, at_least)
-        ]
-        for at_least in row_lengths
+        [(next(n for n in row_lengths if n >= sum(size[i] for i in row)), row) for row in rows] for rows in fillings
     ]
     best = min(options, key=lambda rows: (sum(length for length, _ in rows), len(rows)))
     return sorted(best, key=lambda row: row[1])
+
+
+def _least_slack(sized: Sequence[tuple[int, int]], row_lengths: Sequence[int]) -> list[tuple[int, ...]]:
+    """Row by row: the longest sequence left, with those that leave the smallest share of some row length empty.
+
+    Minimum bin slack (Gupta and Ho, "A new heuristic algorithm for the one-dimensional bin-packing problem", 1999)
+    over several bin sizes. The sums that can be reached are the bits of an integer.
+    """
+    left = sorted(sized, key=lambda item: (-item[0], item[1]))
+    longest = row_lengths[-1]
+    rows: list[tuple[int, ...]] = []
+    while left:
+        (n, first), *rest = left
+        reached = [1 << n]
+        for m, _ in rest:
+            reached.append((reached[-1] | reached[-1] << m) & ((2 << longest) - 1))
+        # the fullest for each row length; equally empty, the longer row: it takes more with it
+        sums = {length: (reached[-1] & ((2 << length) - 1)).bit_length() - 1 for length in row_lengths if n <= length}
+        total = min(sums.items(), key=lambda entry: (1 - entry[1] / entry[0], -entry[0]))[1]
+        row = [first]
+        for k in range(len(rest), 0, -1):
+            if not reached[k - 1] >> total & 1:
+                row.append(rest[k - 1][1])
+                total -= rest[k - 1][0]
+        rows.append(tuple(sorted(row)))
+        left = [item for item in left if item[1] not in set(row)]
+    return rows
 
 
 def _first_fit_decreasing(
