@@ -163,7 +163,8 @@ def _rows(sized: Sequence[tuple[int, int]], row_lengths: Sequence[int]) -> list[
     fillings = [_first_fit_decreasing(sized, row_lengths, at_least) for at_least in row_lengths]
     fillings.append(_least_slack(sized, row_lengths))
     options = [
-        [(next(n for n in row_lengths if n >= sum(size[i] for i in row)), row) for row in rows] for rows in fillings
+        [(next(n for n in row_lengths if n >= sum(size[i] for i in row)), row) for row in rows]
+        for rows in fillings
     ]
     best = min(options, key=lambda rows: (sum(length for length, _ in rows), len(rows)))
     return sorted(best, key=lambda row: row[1])
@@ -184,7 +185,11 @@ def _least_slack(sized: Sequence[tuple[int, int]], row_lengths: Sequence[int]) -
         for m, _ in rest:
             reached.append((reached[-1] | reached[-1] << m) & ((2 << longest) - 1))
         # the fullest for each row length; equally empty, the longer row: it takes more with it
-        sums = {length: (reached[-1] & ((2 << length) - 1)).bit_length() - 1 for length in row_lengths if n <= length}
+        sums = {
+            length: (reached[-1] & ((2 << length) - 1)).bit_length() - 1
+            for length in row_lengths
+            if n <= length
+        }
         total = min(sums.items(), key=lambda entry: (1 - entry[1] / entry[0], -entry[0]))[1]
         row = [first]
         for k in range(len(rest), 0, -1):

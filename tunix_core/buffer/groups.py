@@ -17,6 +17,8 @@ from tunix_core.types import Fate, Group, TenantSpec, Trajectory
 @dataclass(slots=True)
 class _Assembly:
     admitted_version: int
+    oldest_version: int | None = None
+    """Of the members' sampled tokens, kept as they come: the timetable asks at every turn."""
     trajectories: dict[int, Trajectory] = field(default_factory=dict)
 
 
@@ -55,9 +57,7 @@ class TenantBuffer:
                 GroupView(
                     ordinal=k,
                     complete=len(g.trajectories) == self.spec.group_size,
-                    oldest_version=min(
-                        (t.oldest_version for t in g.trajectories.values()), default=g.admitted_version
-                    ),
+                    oldest_version=g.admitted_version if g.oldest_version is None else g.oldest_version,
                 )
                 for k, g in self._groups.items()
             ),
@@ -110,6 +110,8 @@ class TenantBuffer:
         group = self._groups[ticket.ordinal]
         self.ledger.arrive(ticket.ordinal, ticket.sample_index, trajectory.sampled_tokens)
         group.trajectories[ticket.sample_index] = trajectory
+        oldest = trajectory.oldest_version
+        group.oldest_version = oldest if group.oldest_version is None else min(oldest, group.oldest_version)
         return len(group.trajectories) == self.spec.group_size
 
     def take(self, ordinals: Sequence[int], fate: Fate) -> list[Group]:

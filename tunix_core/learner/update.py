@@ -62,8 +62,9 @@ class Scored(NamedTuple):
     entropy: Array
 
 
+@partial(jax.jit, static_argnames=("tenants",))
 def empty_tally(tenants: int) -> Tally:
-    """Nothing counted yet."""
+    """Nothing counted yet; one dispatch, not one a field."""
     empty = Tally(*(jnp.zeros(tenants, jnp.float32) for _ in Tally._fields))
     return empty._replace(ratio_min=jnp.full(tenants, jnp.inf, jnp.float32))
 
