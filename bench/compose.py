@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 BATCH_TOKENS = 128
 """Of one packed batch; a longer row travels alone. On CPU small batches stay in the cache, and an asynchronous step
-takes few tenants at a time: two rows a batch need a quarter less time a full row, and leave two fifths of them empty."""
+takes few tenants at a time: two rows a batch take a quarter less time a row, and leave two fifths of the rows empty."""
 ROW_LENGTHS = (1.6, 1.2, 1.0)
 """Of the longest episode: a row is filled for whichever it leaves emptiest. Lengths near each other beat a ladder of
 halves: most rows are nearly full, and what is left over is little."""
