@@ -97,7 +97,7 @@ def plan(
     for i, tenant in enumerate(tenants):
         if lengths[i] <= longest:
             members.setdefault(tenant, []).append(i)
-    row_lengths = sorted({int(bucket.length) for bucket in buckets})
+    row_lengths = sorted({bucket.length for bucket in buckets})
     rows: dict[int, list[RowPlan]] = defaultdict(list)
     for tenant, indices in members.items():
         for length, sequences in _rows([(int(lengths[i]), i) for i in indices], row_lengths):
@@ -197,7 +197,8 @@ def _least_slack(sized: Sequence[tuple[int, int]], row_lengths: Sequence[int]) -
                 row.append(rest[k - 1][1])
                 total -= rest[k - 1][0]
         rows.append(tuple(sorted(row)))
-        left = [item for item in left if item[1] not in set(row)]
+        taken = set(row)
+        left = [item for item in left if item[1] not in taken]
     return rows
 
 

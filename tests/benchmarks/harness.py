@@ -56,10 +56,10 @@ def machine() -> dict[str, Any]:
     }
 
 
-def write(path: Path | None, cases: Sequence[Timed], figures: dict[str, Any]) -> None:
-    """Writes times and figures as JSON."""
+def write(path: Path | None, cases: Sequence[Timed], figures: dict[str, Any], **about: Any) -> None:
+    """Writes times and figures as JSON, and what else there is to say `about` them."""
     if path is not None:
         times = {case.name: {"seconds": case.times, "units": case.units} for case in cases}
         path.write_text(
-            json.dumps({"machine": machine(), "times": times, "figures": figures}, indent=1) + "\n"
+            json.dumps({"machine": machine(), **about, "times": times, "figures": figures}, indent=1) + "\n"
         )

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks.harness import Timed, write
+from tests.benchmarks.harness import write
 from tunix_core.model.config import lora_targets
 from tunix_core.model.load import load_base
 
@@ -75,8 +75,7 @@ def main() -> int:
     print(f"one tenant {one / 2**20:.0f} MiB, {wanted.tenants} tenants {many / 2**20:.0f} MiB; "
           f"adapters and optimizer of {wanted.tenants - 1} tenants {held / 2**20:.0f} MiB")  # fmt: skip
     print(f"{wanted.tenants} tenants / (one + those): {figures['many / (one + those)']:.3f}")
-    no_times: list[Timed] = []
-    write(wanted.json, no_times, figures)
+    write(wanted.json, (), figures)
     return 0
 
 

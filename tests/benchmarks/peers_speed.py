@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.harness import Timed, machine, ratio
+from tests.benchmarks.harness import Timed, ratio, write
 from tests.benchmarks.peers.common import Job, load_job
 from tests.benchmarks.peers.export import export
 from tunix_core.model.load import load_base
@@ -225,16 +225,14 @@ def main() -> int:
         f"{len(disturbed)} of {wanted.rounds} rounds disturbed by other processes"
         + "; repeat it" * bool(disturbed)
     )
-    if wanted.json is not None:
-        result = {
-            "machine": machine(),
-            "job": {**json.loads(json.dumps(vars(wanted), default=str)), "prompt_tokens": PROMPT_TEXT + 3},
-            "workers": {worker.name: worker.about for worker in workers},
-            "times": {case.name: {"seconds": case.times, "units": case.units} for case in cases},
-            "disturbed rounds": disturbed,
-            "figures": figures,
-        }
-        wanted.json.write_text(json.dumps(result, indent=1) + "\n")
+    write(
+        wanted.json,
+        cases,
+        figures,
+        job={**json.loads(json.dumps(vars(wanted), default=str)), "prompt_tokens": PROMPT_TEXT + 3},
+        workers={worker.name: worker.about for worker in workers},
+        disturbed_rounds=disturbed,
+    )
     return 0
 
 
