@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import RejectedError, UsageError
-from bench.stats import Parity, parity
 from bench.table import mean_of
 from leaderboard import metrics
 from leaderboard.metrics.pairing import speedup
 from leaderboard.records import ArmView, RunRecord
+from leaderboard.stats import Parity, parity
 
 MARGIN = 0.02
 """Accuracy the product may lose and still count as equal: 2 points, set before any result was seen."""

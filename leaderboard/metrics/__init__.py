@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from leaderboard.metrics import learning, pairing, utilization, work
-from leaderboard.metrics.learning import wilson
 from leaderboard.metrics.registry import METRICS, Metric
 from leaderboard.records import ArmView, RunRecord
 
-__all__ = ["METRICS", "Metric", "compute", "results", "wilson"]
+__all__ = ["METRICS", "Metric", "compute", "results"]
 
 
 def compute(view: ArmView) -> dict[str, Any]:

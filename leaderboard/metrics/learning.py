@@ -9,18 +9,7 @@ from typing import Any
 from leaderboard.metrics.work import NS
 from leaderboard.records import ArmView
 from leaderboard.schema import EvalLine
-
-Z95 = 1.959963984540054
-
-
-def wilson(successes: float, n: int, z: float = Z95) -> tuple[float, float]:
-    """Returns the Wilson score interval of a proportion. Source: Wilson 1927."""
-    if n == 0:
-        return 0.0, 1.0
-    p = successes / n
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, centre - half), min(1.0, centre + half)
+from leaderboard.stats import wilson
 
 
 def score(lines: list[EvalLine]) -> dict[str, Any]:

@@ -11,9 +11,9 @@ import pytest
 
 from leaderboard import metrics
 from leaderboard.metrics import pairing, work
-from leaderboard.metrics.learning import wilson
 from leaderboard.records import ArmView, RunRecord
 from leaderboard.schema import EventLine
+from leaderboard.stats import wilson
 from tests.leaderboard import golden
 
 S1_WORK = 0.300 + 0.001 + 0.290

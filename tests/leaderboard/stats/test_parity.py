@@ -1,32 +1,14 @@
 from __future__ import annotations
 
-import math
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.stats import T95_ONE_SIDED, Z95_ONE_SIDED, parity
+from leaderboard.stats import parity
 
 POINTS = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=2, max_size=30)
-
-
-def student_cdf(t: float, freedom: int, steps: int = 4000) -> float:
-    """Simpson's rule over the density, from 0 up; an independent look at the table."""
-    scale = math.gamma((freedom + 1) / 2) / math.sqrt(freedom * math.pi) / math.gamma(freedom / 2)
-    h = t / steps
-    ys = [scale * (1 + (i * h) ** 2 / freedom) ** (-(freedom + 1) / 2) for i in range(steps + 1)]
-    return 0.5 + h / 3 * (ys[0] + ys[-1] + 4 * sum(ys[1:-1:2]) + 2 * sum(ys[2:-1:2]))
-
-
-@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 10, 20, 29, 30])
-def test_quantiles_leave_five_percent_above(freedom: int) -> None:
-    assert student_cdf(T95_ONE_SIDED[freedom - 1], freedom) == pytest.approx(0.95, abs=2e-4)
-
-
-def test_the_normal_quantile_leaves_five_percent_above() -> None:
-    assert 0.5 * (1 + math.erf(Z95_ONE_SIDED / math.sqrt(2))) == pytest.approx(0.95, abs=1e-4)
 
 
 def test_with_seeds_the_seed_is_the_unit() -> None:

@@ -1,0 +1,64 @@
+"""Statistics of comparisons: pure functions of numbers, seeded where they draw, no scipy; for board and bench alike.
+
+`student` quantiles, `ratios` of paired times and what may be said of them, `parity` of accuracy, `aggregate`
+views of a suite, `crossing` of a target, `planning` of a sample. numpy is loaded by what resamples, when called.
+"""
+
+from __future__ import annotations
+
+from leaderboard.stats.accuracy import Interval, clustered_accuracy, wilson
+from leaderboard.stats.aggregate import (
+    ProfileLine,
+    iqm,
+    iqm_interval,
+    performance_profile,
+    probability_of_improvement,
+    profile_score,
+    stratified_bootstrap,
+)
+from leaderboard.stats.crossing import Crossing, EvalPoint, crossing, crossing_estimate
+from leaderboard.stats.parity import Parity, parity
+from leaderboard.stats.planning import pairs_needed, runs_needed
+from leaderboard.stats.ratios import (
+    Claim,
+    Ratio,
+    SuiteRatio,
+    claim,
+    geometric_mean,
+    holm,
+    paired_ratio,
+    suite_ratio,
+)
+from leaderboard.stats.student import normal_quantile, t_cdf, t_quantile
+
+__all__ = [
+    "Claim",
+    "Crossing",
+    "EvalPoint",
+    "Interval",
+    "Parity",
+    "ProfileLine",
+    "Ratio",
+    "SuiteRatio",
+    "claim",
+    "clustered_accuracy",
+    "crossing",
+    "crossing_estimate",
+    "geometric_mean",
+    "holm",
+    "iqm",
+    "iqm_interval",
+    "normal_quantile",
+    "paired_ratio",
+    "pairs_needed",
+    "parity",
+    "performance_profile",
+    "probability_of_improvement",
+    "profile_score",
+    "runs_needed",
+    "stratified_bootstrap",
+    "suite_ratio",
+    "t_cdf",
+    "t_quantile",
+    "wilson",
+]

@@ -1,0 +1,230 @@
+"""Ratios of times over paired runs: one pair of arms, a suite of tasks, and what may be said of either."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from leaderboard.stats.student import t_cdf, t_quantile
+
+K = TypeVar("K", bound=Hashable)
+
+BOOTSTRAP_PAIRS = 30
+"""(task, seed) pairs from which on the suite's interval is bootstrapped: with fewer it covers too little."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """time(baseline) / time(product): above 1 the product is faster. `low`, `high`, `p_value` None without interval.
+
+    `lost` counts the pairs in which the product never finished, `won` those in which only the baseline didn't; then
+    there is no interval, and the ratio is 0 (lost), infinite (won) or NaN (both happened).
+    """
+
+    ratio: float
+    low: float | None
+    high: float | None
+    n: int
+    p_value: float | None
+    """Two-sided, of a ratio of 1."""
+    lost: int = 0
+    won: int = 0
+
+    @property
+    def time_reduction(self) -> float:
+        """1 - time(product) / time(baseline)."""
+        return 1.0 - 1.0 / self.ratio if self.ratio else -math.inf
+
+    @property
+    def width(self) -> float | None:
+        """high - low on the log scale."""
+        return None if self.low is None or self.high is None else math.log(self.high / self.low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteRatio:
+    """Geometric mean over tasks of their ratios; `pairs` counts (task, seed)."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    tasks: int
+    pairs: int
+    method: Literal["bootstrap", "t", "none"]
+    by_task: dict[str, Ratio]
+    adjusted_p: dict[str, float]
+    """Holm-adjusted p-values of the tasks that have one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What the data allow to be said of a ratio, and the sentence."""
+
+    kind: Literal["faster", "slower", "no detectable difference", "observation", "lost"]
+    sentence: str
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """exp(mean(log)); 0 if any value is 0, infinite if any is; raises ValueError for none or negative ones."""
+    logs = [-math.inf if v == 0 else math.log(v) for v in values]
+    if not logs:
+        raise ValueError("no value to average")
+    return math.exp(math.fsum(logs) / len(logs)) if all(map(math.isfinite, logs)) else math.exp(sum(logs))
+
+
+def paired_ratio(
+    baseline: Mapping[K, float], product: Mapping[K, float], *, confidence: float = 0.95
+) -> Ratio | None:
+    """exp(mean log ratio) over the keys (seeds) that both have, with Student's interval; None without any pair.
+
+    Args:
+      baseline, product: time by seed, > 0; `math.inf` for a run that never got there, which is never dropped.
+
+    With few seeds this keeps its coverage where a bootstrap does not (76 % instead of 95 % at three pairs).
+    """
+    keys = [key for key in baseline if key in product]
+    if not keys:
+        return None
+    for times in (baseline, product):
+        wrong = next((key for key in keys if not times[key] > 0), None)
+        if wrong is not None:
+            raise ValueError(f"the time of {wrong!r} is {times[wrong]}, not above 0")
+    # where neither got there, the product did not win: such a pair is lost
+    lost = sum(math.isinf(product[key]) for key in keys)
+    won = sum(math.isinf(baseline[key]) and not math.isinf(product[key]) for key in keys)
+    if lost or won:
+        ratio = math.nan if lost and won else 0.0 if lost else math.inf
+        return Ratio(ratio=ratio, low=None, high=None, n=len(keys), p_value=None, lost=lost, won=won)
+    return _student([math.log(baseline[key] / product[key]) for key in keys], confidence)
+
+
+def suite_ratio(
+    times: Mapping[str, tuple[Mapping[int, float], Mapping[int, float]]],
+    *,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> SuiteRatio | None:
+    """The headline: geometric mean over tasks (or tenants) of their paired ratios; None without any pair.
+
+    Args:
+      times: by task, (baseline, product): time by seed.
+      seed: of the bootstrap's generator; equal input gives equal output.
+
+    From 30 (task, seed) pairs on, the interval is a two-level bootstrap: tasks are fixed, seeds are drawn again within
+    each. Below, it is Student's on the suite's geometric mean of each seed that all tasks have.
+    """
+    by_task = {
+        task: ratio for task, (base, new) in times.items() if (ratio := paired_ratio(base, new)) is not None
+    }
+    if not by_task:
+        return None
+    pairs = sum(ratio.n for ratio in by_task.values())
+    values = [ratio.ratio for ratio in by_task.values()]
+    finite = all(0 < value < math.inf for value in values)
+    middle = geometric_mean(values) if finite or not any(map(math.isnan, values)) else math.nan
+    low = high = None
+    method: Literal["bootstrap", "t", "none"] = "none"
+    if finite:
+        logs = {
+            task: {
+                s: math.log(times[task][0][s] / times[task][1][s])
+                for s in times[task][0]
+                if s in times[task][1]
+            }
+            for task in by_task
+        }
+        if pairs >= BOOTSTRAP_PAIRS and all(len(own) > 1 for own in logs.values()):
+            low, high = _bootstrap(list(logs.values()), confidence, resamples, seed)
+            method = "bootstrap"
+        else:
+            shared = set.intersection(*(set(own) for own in logs.values()))
+            of_seeds = (
+                _student(
+                    [statistics.fmean(own[s] for own in logs.values()) for s in sorted(shared)], confidence
+                )
+                if len(shared) > 1
+                else None
+            )
+            if of_seeds is not None:
+                low, high, method = of_seeds.low, of_seeds.high, "t"
+    return SuiteRatio(
+        ratio=middle,
+        low=low,
+        high=high,
+        tasks=len(by_task),
+        pairs=pairs,
+        method=method,
+        by_task=by_task,
+        adjusted_p=holm({t: r.p_value for t, r in by_task.items() if r.p_value is not None}),
+    )
+
+
+def holm(p_values: Mapping[K, float]) -> dict[K, float]:
+    """Adjusted p-values: reject where they are <= alpha and the family's error stays below alpha. Source: Holm 1979."""
+    ordered = sorted(p_values, key=lambda key: p_values[key])
+    adjusted: dict[K, float] = {}
+    highest = 0.0
+    for rank, key in enumerate(ordered):
+        highest = max(highest, min(1.0, (len(ordered) - rank) * p_values[key]))
+        adjusted[key] = highest
+    return {key: adjusted[key] for key in p_values}
+
+
+def claim(ratio: Ratio | SuiteRatio, floor: Ratio | None = None, *, what: str = "time") -> Claim:
+    """What may be said: a difference only where the interval excludes 1 and lies outside the A/A noise floor.
+
+    Args:
+      floor: the ratio of a pair of equal arms; None where none was run, which the sentence says.
+      what: of what the ratio is.
+    """
+    shown = f"{ratio.ratio:.2f}×"
+    if not 0 < ratio.ratio < math.inf:
+        return Claim(kind="lost", sentence=f"no ratio of {what}: a run never got there")
+    if ratio.low is None or ratio.high is None:
+        return Claim(
+            kind="observation", sentence=f"{shown} {what}, without an interval: an observation, not a claim"
+        )
+    interval = f"{shown}, 95 % interval {ratio.low:.2f} to {ratio.high:.2f}"
+    noise = "no A/A pair was run"
+    edge = 1.0
+    if floor is not None:
+        ends = [floor.ratio, floor.low, floor.high]
+        edge = math.exp(max(abs(math.log(end)) for end in ends if end))
+        noise = f"A/A noise {1 / edge:.2f} to {edge:.2f}"
+    inside = 1 / edge <= ratio.ratio <= edge
+    if ratio.low <= 1.0 <= ratio.high or inside:
+        return Claim(
+            kind="no detectable difference",
+            sentence=f"no detectable difference in {what} ({interval}; {noise})",
+        )
+    kind = "faster" if ratio.ratio > 1 else "slower"
+    return Claim(kind=kind, sentence=f"{kind}: {interval}; {noise}")
+
+
+def _student(logs: list[float], confidence: float) -> Ratio:
+    n, mean = len(logs), statistics.fmean(logs)
+    if n < 2:
+        return Ratio(ratio=math.exp(mean), low=None, high=None, n=n, p_value=None)
+    error = statistics.stdev(logs) / math.sqrt(n)
+    half = t_quantile(0.5 + confidence / 2, n - 1) * error
+    # without spread the statistic is 0/0 (no difference at all) or infinite
+    p = 2 * (1 - t_cdf(abs(mean) / error, n - 1)) if error else float(mean == 0)
+    return Ratio(ratio=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), n=n, p_value=p)
+
+
+def _bootstrap(
+    logs: list[dict[int, float]], confidence: float, resamples: int, seed: int
+) -> tuple[float, float]:
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    total = np.zeros(resamples)
+    for own in logs:
+        values = np.array([own[s] for s in sorted(own)])
+        total += values[rng.integers(len(values), size=(resamples, len(values)))].mean(axis=1)
+    low, high = np.quantile(total / len(logs), [(1 - confidence) / 2, (1 + confidence) / 2])
+    return math.exp(low), math.exp(high)
