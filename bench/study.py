@@ -7,7 +7,6 @@ and a figure over them, computed from their lines alone. A record that is there 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from bench.errors import RejectedError, UsageError
 from leaderboard import metrics
 from leaderboard.bundle import write_atomically
 from leaderboard.records import RunRecord
-from leaderboard.site import html, plots
 
 DEFAULT_TENANTS = (1, 2, 4, 8, 16, 32)
 MAX_TENANTS = 256
@@ -98,6 +96,8 @@ def as_dict(out: Path) -> dict[str, Any]:
                     "busy_s_per_1000_tokens": table.mean_of(
                         busy_per_1000_tokens(f, devices) for f in figures
                     ),
+                    "throughput_consumed": table.mean_of(f["throughput_consumed"] for f in figures),
+                    "p95_completion_s": table.mean_of(f["tenant_completion"]["p95"] for f in figures),
                     "learner_share": table.mean_of(learner_share(f, devices) for f in figures),
                     "padding_train": arm["padding_train"],
                     "padding_decode": arm["padding_decode"],
@@ -146,51 +146,9 @@ def render(study: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def figure(study: dict[str, Any]) -> html.Markup:
-    """Time and busy share by number of tenants, a line an arm; both axes of the time are logarithmic."""
-    rows = study["rows"]
-    drawn: list[html.Markup] = []
-    panels = (
-        ("time to do the work, s (logarithmic)", "t_work_s", True),
-        ("device busy, %", "util_busy", False),
-    )
-    for place, (title, key, logarithmic) in enumerate(panels):
-        left = 50 + place * 370
-        values = [row[key] if logarithmic else 100 * row[key] for row in rows]
-        low, high = (min(values) / 1.3, max(values) * 1.3) if logarithmic else (0.0, 100.0)
-
-        def y(value: float, low: float = low, high: float = high, logarithmic: bool = logarithmic) -> float:
-            scale = math.log if logarithmic else float
-            return 220 - 180 * (scale(value) - scale(low)) / (scale(high) - scale(low))
-
-        counts = sorted({row["tenants"] for row in rows})
-        x = {n: left + 20 + 270 * i / max(1, len(counts) - 1) for i, n in enumerate(counts)}
-        drawn.append(html.tag("text", title, x=left, y=24, class_="title"))
-        drawn += [html.tag("text", str(n), x=x[n] - 6, y=238) for n in counts]
-        drawn.append(html.tag("text", "tenants", x=left + 120, y=254))
-        for arm, colour in zip(dict.fromkeys(row["arm"] for row in rows), plots.COLOURS, strict=False):
-            points = [
-                (row["tenants"], value) for row, value in zip(rows, values, strict=True) if row["arm"] == arm
-            ]
-            line = " ".join(f"{x[n]:.1f},{y(value):.1f}" for n, value in points)
-            drawn.append(html.tag("polyline", points=line, fill="none", stroke=colour, stroke_width=2))
-            drawn += [html.tag("circle", cx=x[n], cy=round(y(v), 1), r=3, fill=colour) for n, v in points]
-            n, value = points[-1]
-            drawn.append(
-                html.tag("text", f"{arm} {value:.0f}", x=x[n] + 7, y=round(y(value) + 4, 1), fill=colour)
-            )
-    notes = [html.tag("text", label[:110], x=20, y=276 + 14 * i) for i, label in enumerate(study["labels"])]
-    height = 290 + 14 * len(notes)
-    style = html.tag("style", html.Markup("text{font:11px system-ui,sans-serif}.title{font-weight:600}"))
-    ground = html.tag("rect", width=780, height=height, fill="#fff")
-    return html.tag("svg", style, ground, *drawn, *notes, xmlns="http://www.w3.org/2000/svg",
-                    viewBox=f"0 0 780 {height}", width=780, height=height, role="img")  # fmt: skip
-
-
 def write(out: Path) -> dict[str, Any]:
-    """Writes study.json, study.md and study.svg beside the records."""
+    """Writes study.json and study.md beside the records."""
     study = as_dict(out)
-    write_atomically(out / "study.svg", figure(study).encode())
     write_atomically(out / "study.json", (json.dumps(study, indent=1) + "\n").encode())
     write_atomically(out / "study.md", (render(study) + "\n").encode())
     return study

@@ -9,6 +9,7 @@ from typing import Any
 from bench import study
 from bench.commands.run import command
 from bench.output import note
+from bench.report import write_study_figure
 
 
 def tenants_command(
@@ -28,4 +29,5 @@ def tenants_command(
     if code:
         return {"ok": False}, "the study is not complete; the same command goes on with it", code
     found = study.write(out)
+    write_study_figure(found, out)
     return {"ok": True, **found}, f"{study.render(found)}\n\nstudy: {out / 'study.md'}", 0

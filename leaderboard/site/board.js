@@ -1,4 +1,3 @@
-"use strict";
 (function () {
   const table = document.getElementById("board");
   if (!table) return;
@@ -9,25 +8,8 @@
   const shown = document.getElementById("shown");
   let sorted = { column: -1, descending: false };
 
-  // an empty data-value is "not known" and stays last in either direction
   function order(column, descending) {
-    const numeric = headers[column].dataset.kind === "number";
-    const rows = Array.from(body.rows).map(function (row) {
-      const text = row.cells[column].dataset.value;
-      return { row: row, known: text !== "", key: numeric ? Number(text) : text.toLowerCase() };
-    });
-    rows.sort(function (a, b) {
-      if (a.known !== b.known) return a.known ? -1 : 1;
-      const way = a.key < b.key ? -1 : a.key > b.key ? 1 : 0;
-      return descending ? -way : way;
-    });
-    const fragment = document.createDocumentFragment();
-    rows.forEach(function (entry) { fragment.appendChild(entry.row); });
-    body.appendChild(fragment);
-    headers.forEach(function (header, index) {
-      const state = index !== column ? "none" : descending ? "descending" : "ascending";
-      header.setAttribute("aria-sort", state);
-    });
+    sortTable(table, column, descending);
     sorted = { column: column, descending: descending };
   }
 
@@ -61,12 +43,9 @@
     filter();
   }
 
-  headers.forEach(function (header, index) {
-    header.querySelector("button").addEventListener("click", function () {
-      const first = header.dataset.first === "descending";
-      order(index, sorted.column === index ? !sorted.descending : first);
-      remember();
-    });
+  makeSortable(table, function (column, descending) {
+    sorted = { column: column, descending: descending };
+    remember();
   });
   search.addEventListener("input", function () { filter(); remember(); });
   hardware.addEventListener("change", function () { filter(); remember(); });

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from leaderboard.row import TIERS, Row
-from leaderboard.site.html import Markup, join, page, tag
+from leaderboard.site.html import Markup, asset, join, page, tag
 
 INTRO = (
     "Asynchronous against synchronous RL post-training of many LoRA tenants on one base model. Every number "
@@ -98,7 +98,7 @@ def render(rows: Sequence[Row]) -> str:
         tag("h2", "What a tier proves"),
         tiers,
         tag("p", LIMITS, class_="note"),
-        script=True,
+        code=join((asset("sort.js"), asset("board.js"))),
     )
 
 

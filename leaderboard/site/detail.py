@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from leaderboard.metrics import METRICS
-from leaderboard.records import RunRecord
+from leaderboard.records import ArmView, RunRecord
 from leaderboard.row import ArmSummary, Row
 from leaderboard.schema import EvalLine
 from leaderboard.site import plots
 from leaderboard.site.board import tier_badge
 from leaderboard.site.html import Markup, join, page, tag
+from leaderboard.site.svg import Drawing
 
 MAX_TRANSCRIPTS = 60
 MAX_TEXT = 2_000
@@ -40,10 +41,10 @@ def render(row: Row, record: RunRecord) -> str:
         tag("div", _arms(row), class_="scroll"),
         tag("h2", "Accuracy"),
         tag("p", _simulated(row), class_="note"),
-        plots.accuracy(record.views),
+        *_drawings("accuracy", _curves(record)),
         tag("div", _accuracy(row), class_="scroll"),
         tag("h2", "Device"),
-        plots.timeline(record.views),
+        *_drawings("device", [plots.timeline(_first_seed(record))]),
         tag("h2", "Run"),
         tag("div", _facts(row), class_="scroll"),
         tag("h2", "Verification"),
@@ -52,6 +53,22 @@ def render(row: Row, record: RunRecord) -> str:
         tag("h2", "Transcripts of the last evaluation"),
         *_transcripts(record),
     )
+
+
+def _drawings(identity: str, drawings: list[Drawing]) -> Iterable[Markup]:
+    pictures = (drawing.markup(f"{identity}{number}") for number, drawing in enumerate(drawings))
+    return [tag("div", *pictures, class_="drawings scroll")]
+
+
+def _curves(record: RunRecord) -> list[Drawing]:
+    """One picture a tenant, with every arm and seed."""
+    runs = [plots.learnt(view) for view in record.views]
+    tenants = dict.fromkeys(tenant for run in runs for tenant in run.curves)
+    return [plots.accuracy(runs, tenant=tenant) for tenant in tenants]
+
+
+def _first_seed(record: RunRecord) -> list[ArmView]:
+    return [view for view in record.views if view.seed == record.views[0].seed]
 
 
 def _labels(row: Row) -> Iterable[Markup]:

@@ -9,6 +9,8 @@ import html
 import unicodedata
 from pathlib import Path
 
+from leaderboard.site import palette
+
 
 class Markup(str):
     """Text that is HTML already; only this package makes any."""
@@ -48,13 +50,17 @@ def asset(name: str) -> Markup:
     return Markup((Path(__file__).parent / name).read_text(encoding="utf-8"))
 
 
-def page(title: str, *body: object, script: bool = False) -> str:
-    """Returns a whole page; its policy allows this very style and script, and nothing else at all."""
-    style = asset("style.css")
-    code = asset("board.js") if script else Markup("")
-    script_source = _source(code) if script else "'none'"
+def page(title: str, *body: object, code: str = "", style: str = "") -> str:
+    """Returns a whole page; its policy allows this very style and script, and nothing else at all.
+
+    Args:
+      code: script of ours that runs once the body is there.
+      style: rules of the page's own, after those of all pages.
+    """
+    rules = Markup(palette.variables() + asset("style.css") + palette.charts() + style)
+    script = _source(code) if code else "'none'"
     policy = (
-        f"default-src 'none'; style-src {_source(style)}; script-src {script_source}; "
+        f"default-src 'none'; style-src {_source(rules)}; script-src {script}; "
         "base-uri 'none'; form-action 'none'"
     )
     head = join(
@@ -64,10 +70,10 @@ def page(title: str, *body: object, script: bool = False) -> str:
             Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
             Markup('<meta name="referrer" content="no-referrer">'),
             tag("title", title),
-            tag("style", style),
+            tag("style", rules),
         )
     )
-    end = tag("script", code) if script else Markup("")
+    end = tag("script", Markup(code)) if code else ""
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{join(body)}{end}</body></html>\n'
 
 

@@ -1,13 +1,13 @@
+"""figure.svg, which every run writes of itself before it is sealed."""
+
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from bench.report import write_figure, write_html
+from bench.report import write_figure
 from leaderboard.records import RunRecord
 from tests.leaderboard import golden
 
@@ -31,21 +31,28 @@ def test_figure_is_drawn_before_the_run_is_sealed(unsealed: Path) -> None:
     assert path == unsealed / "figure.svg"
     root = ElementTree.fromstring(path.read_text())
     record = RunRecord.open(unsealed)
-    curves = sum(len(view.tenants) for view in record.views if view.seed == record.views[0].seed)
-    assert len(list(root.iter(f"{SVG}polyline"))) == curves
+    first = [view for view in record.views if view.seed == record.views[0].seed]
+    curves, samples = sum(len(view.tenants) for view in first), len(first)
+    assert len(list(root.iter(f"{SVG}polyline"))) == curves + samples
 
 
 def test_figure_names_axes_units_and_every_role(unsealed: Path) -> None:
     shown = texts(write_figure(unsealed))
-    assert {"train", "decode", "prefill", "sync", "idle"} <= set(shown)
-    assert shown.count("wall time since the arm's start (s)") == 2
-    assert "accuracy (share right, 0 to 1)" in shown
+    assert {"train", "decode", "prefill", "sync", "bubble: the device waits", "seconds"} <= set(shown)
+    tenants = len(RunRecord.open(unsealed).views[0].tenants)
+    assert shown.count("wall time since the arm's start (s)") == shown.count("accuracy") == tenants
 
 
 @pytest.mark.parametrize("simulated", [True, False])
 def test_figure_says_simulated_where_the_latency_is(unsealed: Path, simulated: bool) -> None:
     golden.edit_header(unsealed, lambda header: header["latency"].update(simulated=simulated))
     assert any("SIMULATED" in text for text in texts(write_figure(unsealed))) is simulated
+
+
+def test_figure_needs_no_page_for_its_colours_and_follows_the_viewers_scheme(unsealed: Path) -> None:
+    svg = write_figure(unsealed).read_text()
+    assert "var(" not in svg and "light-dark(" not in svg
+    assert "prefers-color-scheme: dark" in svg
 
 
 def test_figure_has_a_ground_of_its_own_and_nothing_lies_outside(unsealed: Path) -> None:
@@ -66,18 +73,3 @@ def test_figure_shows_a_hostile_name_as_text(unsealed: Path) -> None:
     path = write_figure(unsealed)
     assert "<script" not in path.read_text()
     assert any("<script>&\ufffd" in text for text in texts(path))
-
-
-def test_page_lies_beside_the_run_and_loads_nothing(unsealed: Path) -> None:
-    before = sorted(unsealed.rglob("*"))
-    path = write_html(unsealed)
-    assert path == unsealed.with_name("a.run.html") and sorted(unsealed.rglob("*")) == before
-    page = path.read_text()
-    assert "speed-up" in page and "<svg" in page
-    assert page.count("<style") == 1  # the page's policy allows one style
-    assert not re.search(r"<(script|link|img|iframe)|(src|href)=", page)
-
-
-def test_page_goes_where_it_is_asked_to(record_run: Callable[..., RunRecord], tmp_path: Path) -> None:
-    out = tmp_path / "page.html"
-    assert write_html(record_run().directory, out) == out and out.is_file()

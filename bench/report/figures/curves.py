@@ -1,0 +1,48 @@
+"""Accuracy against wall time, consumed samples and device-seconds."""
+
+from __future__ import annotations
+
+from bench.report.figure import Figure, Table, columns
+from bench.report.material import Material
+from bench.report.numbers import Number, pointer
+from leaderboard.site import plots
+from leaderboard.site.plots import AXES
+
+
+def accuracy(material: Material) -> Figure:
+    """The mean over tenants on all three axes, then each tenant against wall time."""
+    title = "Accuracy against time and work"
+    if not any(run.curves for run in material.learnt):
+        return Figure(key="accuracy", title=title, absent="The run has no evaluation.")
+    runs = material.learnt
+    drawings = [plots.accuracy(runs, axis) for axis in AXES]
+    if len(material.tenants) > 1:
+        drawings += [plots.accuracy(runs, tenant=tenant) for tenant in material.tenants]
+    seeds = len(material.record.header.seeds)
+    many = "Thin: every seed; thick: their mean; shaded: from the lowest to the highest seed. "
+    return Figure(
+        key="accuracy",
+        title=title,
+        lead=[
+            (many if seeds > 1 else "")
+            + "Two arms that coincide over samples and part over time learn the same and differ in speed alone. "
+            "A snapshot is scored after the clock has stopped and stands where it was taken."
+        ],
+        drawings=drawings,
+        legend=[(plots.arm_ink(arm), arm) for arm in material.arms],
+        tables=[_before_and_after(material)],
+    )
+
+
+def _before_and_after(material: Material) -> Table:
+    rows = []
+    for place, arm in enumerate(material.document["table"]["arms"]):
+        for tenant in arm["accuracy"]:
+            base = ("table", "arms", place, "accuracy", tenant)
+            before, after = (Number(key=pointer(*base, when), form="percent") for when in ("before", "after"))
+            rows.append([arm["arm"], tenant, before, after])
+    return Table(
+        caption="Accuracy before and after, mean over seeds",
+        columns=columns("arm", "tenant", "before", "after", text=2),
+        rows=rows,
+    )

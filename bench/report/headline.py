@@ -1,0 +1,108 @@
+"""The first screen: the verdict in one sentence, and four cards with interval and number of seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.report.material import Material
+from bench.report.numbers import Number, at, pointer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One figure of the first screen; `more` are lines of words and numbers below it."""
+
+    title: str
+    value: tuple[str | Number, ...]
+    more: tuple[tuple[str | Number, ...], ...] = ()
+    tone: str = ""
+    """`good`, `warn` or nothing: what the figure means, beside what it says."""
+
+
+def cards(material: Material) -> list[Card]:
+    """Time saved, accuracy, utilization and the noise floor; none without a comparison."""
+    if material.document["comparison"] is None:
+        return []
+    return [*_time(material), _accuracy(material), _utilization(material), _noise(material)]
+
+
+def verdict(material: Material) -> str:
+    """The comparison's own sentence, or why there is none."""
+    comparison = material.document["comparison"]
+    if comparison is None:
+        return f"No comparison: {material.document['refused']}."
+    return comparison["verdict"]
+
+
+def _c(*parts: str, form: str) -> Number:
+    return Number(key=pointer("comparison", *parts), form=form)
+
+
+def _time(material: Material) -> Iterator[Card]:
+    found = material.document["comparison"]
+    seeds = (_c("seeds", form="count"), " paired seed" + "s" * (found["seeds"] != 1))
+    pair = f"{found['product']} against {found['baseline']}"
+    known = found["low"] is not None
+    interval = (
+        ("95 % interval ", _c("low", form="times"), " to ", _c("high", form="times"))
+        if known
+        else ("one seed: no interval",)
+    )
+    clear = known and not found["low"] <= 1 <= found["high"]
+    tone = "" if not clear else "good" if found["speedup"] > 1 else "warn"
+    yield Card(
+        title="Time saved",
+        value=(_c("time_reduction", form="percent"),),
+        more=(
+            (
+                _c("time_s", found["baseline"], form="seconds"),
+                " → ",
+                _c("time_s", found["product"], form="seconds"),
+            ),
+            (pair,),
+        ),
+        tone=tone,
+    )
+    yield Card(title="Speed-up", value=(_c("speedup", form="times"),), more=(interval, seeds), tone=tone)
+
+
+def _accuracy(material: Material) -> Card:
+    parity = material.document["comparison"]["parity_details"]
+    return Card(
+        title="Accuracy",
+        value=(_c("parity_details", "difference", form="points"),),
+        more=(
+            ("parity: ", _c("parity", form="word"), ", margin ", _c("margin", form="percent")),
+            ("one-sided 95 % bound ", _c("parity_details", "low", form="points")),
+            (_c("parity_details", "n", form="count"), f" {parity['unit']}"),
+        ),
+        tone={"pass": "good", "fail": "warn"}.get(parity["verdict"], ""),
+    )
+
+
+def _utilization(material: Material) -> Card:
+    found = material.document["comparison"]
+
+    def pair(which: str) -> tuple[Number, str, Number]:
+        base, product = (
+            _c("utilization", found[arm], which, form="percent") for arm in ("baseline", "product")
+        )
+        return base, " → ", product
+
+    arms = f"{found['baseline']} → {found['product']}, mean over seeds"
+    return Card(title="Device busy", value=pair("busy"), more=(("useful ", *pair("useful")), (arms,)))
+
+
+def _noise(material: Material) -> Card:
+    """The A/A pair: the baseline against itself."""
+    floor = at(material.document, "/comparison/noise_floor")
+    if not isinstance(floor, dict):
+        what = "An A/A pair, the baseline run twice, would tell what this machine makes out of nothing."
+        return Card(title="Noise floor", value=("not measured",), more=((what,),))
+    low, high = (_c("noise_floor", end, form="times") for end in ("low", "high"))
+    return Card(
+        title="Noise floor (A/A)",
+        value=(_c("noise_floor", "speedup", form="times"),),
+        more=(("95 % interval ", low, " to ", high),),
+    )
