@@ -71,9 +71,16 @@ def _root(
 
 @app.command()
 def run(
+    suite: Annotated[
+        str | None, typer.Option(help="A named suite: quick, standard; other flags go first.")
+    ] = None,
     tasks: Annotated[str | None, typer.Option(help="Task ids or short names, comma-separated.")] = None,
     arms: Annotated[str | None, typer.Option(help="Of S0, S1, A0, A1, comma-separated.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds, paired over the arms.")] = None,
+    aa: Annotated[
+        bool | None,
+        typer.Option("--aa/--no-aa", help="S1 twice, for the noise floor; default from two seeds."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The first seed.")] = None,
     tenants: Annotated[int | None, typer.Option(help="How many; they share the tasks in turn.")] = None,
     latency: Annotated[
@@ -100,9 +107,11 @@ def run(
     from bench.commands.run import command
 
     flags = {
+        "suite": suite,
         "tasks": tasks,
         "arms": arms,
         "seeds": seeds,
+        "aa": aa,
         "seed": seed,
         "tenants": tenants,
         "latency": latency,
@@ -352,11 +361,16 @@ def board_show(data: BoardData = Path("leaderboard-data"), as_json: JsonFlag = F
 
 
 @config_app.command("show")
-def config_show(config: ConfigFile = None, set_: Sets = None, as_json: JsonFlag = False) -> None:
+def config_show(
+    suite: Annotated[str | None, typer.Option(help="As of 'bench run'.")] = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Every key, its value and where it came from."""
     from bench.config import RunConfig, environment, resolve
 
-    resolved = resolve(config, environment(), set_ or [], {})
+    resolved = resolve(config, environment(), set_ or [], {"suite": suite})
     values = resolved.config.model_dump(mode="json")
     origins = {key: resolved.set_by.get(key, "default") for key in values}
     lines = []

@@ -10,84 +10,139 @@ from typing import Any
 
 from bench.errors import RejectedError, UsageError
 from bench.table import mean_of
+from bench.verdict import Finding, finding, floor_sentence, sentence, shown
 from leaderboard import metrics
-from leaderboard.metrics.pairing import speedup
 from leaderboard.records import ArmView, RunRecord
-from leaderboard.stats import Parity, parity
+from leaderboard.schema import RunHeader
+from leaderboard.stats import Parity, Ratio, paired_ratio, parity
 
 MARGIN = 0.02
 """Accuracy the product may lose and still count as equal: 2 points, set before any result was seen."""
+QUESTIONS = {
+    "S0": "sharing one model, T(S1)/T(S0)",
+    "A0": "the control, T(S1)/T(A0)",
+    "A1": "asynchrony, T(S1)/T(A1)",
+}
+"""What each arm's ratio to S1 answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmLine:
+    """One arm of the record beside the baseline; means over seeds."""
+
+    arm: str
+    ratio: Ratio | None
+    """None for the baseline itself, and for an arm without a paired seed."""
+    time_s: float | None
+    busy: float | None
+    useful: float | None
+    says: str
+    """What the ratio answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The verdict on one pair of arms."""
+    """The verdict on one pair of arms, and a line on every other arm of the record."""
 
     baseline: str
     product: str
     seeds: int
-    speedup: float
-    low: float | None
-    high: float | None
-    time_reduction: float
-    utilization: dict[str, dict[str, float | None]]
-    """By arm: busy, useful."""
-    time_s: dict[str, float | None]
+    ratio: Ratio
+    floor: Ratio | None
+    """The baseline against its own repeat; None where the record has no A/A pair."""
+    lines: tuple[ArmLine, ...]
+    doubts: tuple[str, ...]
+    """Why a difference that was measured is not claimed, parity left aside."""
     accuracy: dict[str, dict[str, float | None]]
-    """By tenant: both arms' accuracy after training."""
+    """By tenant: every arm's accuracy after training."""
     parity: Parity
     parity_by_tenant: dict[str, Parity]
     """What `parity`, over all tenants, may hide: one tenant's loss behind another's gain."""
     margin: float
+    suite: str | None
     simulated_latency: str | None
     device_class: str
     limited: bool
 
     @property
+    def speedup(self) -> float:
+        """Time of the baseline over time of the product."""
+        return self.ratio.ratio
+
+    @property
+    def low(self) -> float | None:
+        """Of the speed-up's 95 % interval; None with one seed."""
+        return self.ratio.low
+
+    @property
+    def high(self) -> float | None:
+        """As `low`."""
+        return self.ratio.high
+
+    @property
+    def time_reduction(self) -> float:
+        """Share of the baseline's time that is saved."""
+        return self.ratio.time_reduction
+
+    @property
+    def time_s(self) -> dict[str, float | None]:
+        """By arm, mean over seeds."""
+        return {line.arm: line.time_s for line in self.lines}
+
+    @property
+    def utilization(self) -> dict[str, dict[str, float | None]]:
+        """By arm: busy and useful share of the window, means over seeds."""
+        return {line.arm: {"busy": line.busy, "useful": line.useful} for line in self.lines}
+
+    @property
+    def finding(self) -> Finding:
+        """What the figures allow to say, as a word."""
+        return finding(self.ratio, self.floor, self.parity, self.doubts)
+
+    @property
     def verdict(self) -> str:
-        """One sentence; claims a speed-up only where interval and parity allow it."""
+        """One sentence; claims a speed-up only where interval, noise floor and parity allow it."""
         pair = f"{self.product} against {self.baseline}"
-        times = f"{self.speedup:.2f}× ({100 * self.time_reduction:+.0f} % time saved)"
-        if self.low is None or self.high is None:
-            claim = f"{pair}: {times} on one seed, so without an interval: an observation, not a claim"
-        elif self.low <= 1.0 <= self.high:
-            interval = f"95 % interval {self.low:.2f} to {self.high:.2f}"
-            claim = f"{pair}: no detectable difference in time ({times}, {interval})"
-        else:
-            claim = (
-                f"{pair}: {times}, 95 % interval {self.low:.2f} to {self.high:.2f}, {self.seeds} paired seeds"
-            )
-        p = self.parity
-        return (
-            f"{claim}. Accuracy parity: {p.verdict} (difference {100 * p.difference:+.1f} points, one-sided 95 % "
-            f"bound {100 * p.low:+.1f}, margin -{100 * self.margin:.0f}, n = {p.n} {p.unit})."
-        )
+        return sentence(pair, self.ratio, self.floor, self.parity, margin=self.margin, doubts=self.doubts)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON; `parity` is the verdict's word, details beside it."""
         value = asdict(self)
+        floor = value.pop("floor")
         return {
             **value,
+            "speedup": self.speedup,
+            "low": self.low,
+            "high": self.high,
+            "time_reduction": self.time_reduction,
+            "utilization": self.utilization,
+            "time_s": self.time_s,
             "parity": self.parity.verdict,
             "parity_details": value["parity"],
+            "finding": self.finding,
             "verdict": self.verdict,
+            "noise_floor": floor
+            and {"speedup": floor["ratio"], **{k: floor[k] for k in ("low", "high", "n")}},
+            "noise_floor_sentence": floor_sentence(self.floor),
         }
 
     def text(self) -> str:
         """The verdict and the figures behind it."""
-        lines = [self.verdict, ""]
-        for arm in (self.baseline, self.product):
-            use = self.utilization[arm]
+        lines = [self.verdict, floor_sentence(self.floor), ""]
+        for line in self.lines:
             lines.append(
-                f"{arm}: time {self.time_s[arm]:.1f} s, utilization busy {use['busy']:.2f}, useful {use['useful']:.2f}"
+                f"{line.arm}: time {line.time_s:.1f} s, utilization busy {line.busy:.2f}, useful {line.useful:.2f}"
+                + (f"; {line.says}: {shown(line.ratio)}" if line.ratio is not None else "")
             )
         for tenant, by_arm in self.accuracy.items():
-            shown = ", ".join(
+            scores = ", ".join(
                 f"{arm} {'–' if v is None else f'{100 * v:.1f} %'}" for arm, v in by_arm.items()
             )
             own = self.parity_by_tenant.get(tenant)
             bound = f"; parity {own.verdict}, bound {100 * own.low:+.1f} points" if own else ""
-            lines.append(f"accuracy {tenant}: {shown}{bound}")
+            lines.append(f"accuracy {tenant}: {scores}{bound}")
+        if self.suite:
+            lines.append(f"suite: {self.suite}")
         if self.simulated_latency:
             lines.append(f"latency: SIMULATED ({self.simulated_latency})")
         if self.device_class == "cpu-sim":
@@ -100,7 +155,7 @@ class Comparison:
 def compare(
     path: Path, *, baseline: str | None = None, product: str | None = None, margin: float = MARGIN
 ) -> Comparison:
-    """Compares two arms of a run directory.
+    """Compares the arms of a run directory.
 
     Raises RejectedError when the run did not end well or the arms did unequal work, naming the difference;
     UsageError when the run lacks an arm.
@@ -111,9 +166,78 @@ def compare(
     header = record.header
     if header.status != "success":
         raise RejectedError(f"run {header.run_id} ended with status {header.status}: {header.status_reason}")
+    base, new = chosen(header, baseline, product)
+    views = {(v.arm, v.seed): v for v in record.views}
+    for arm in header.arms:
+        for seed in header.seeds:
+            view = views.get((arm.arm, seed))
+            if view is None or not view.updates or not view.evals:
+                raise RejectedError(
+                    f"{arm.arm}, seed {seed}: lines of its events, updates or evals are missing",
+                    f"'bench verify {path}' says what else is wrong",
+                )
+    for name in (arm.arm for arm in header.arms if arm.arm != base):
+        for seed in header.seeds:
+            check_equal_work(views[base, seed], views[name, seed], header.config.get("learning_rate"))
+    for view in views.values():
+        check_ended_well(view)
+        check_sampling_caps(view, header.sampling)
+    figures = {
+        arm.arm: {seed: metrics.compute(views[arm.arm, seed]) for seed in header.seeds} for arm in header.arms
+    }
+    times = {arm: {seed: f["t_work"] for seed, f in by_seed.items()} for arm, by_seed in figures.items()}
+    ratios = {
+        arm: found for arm in figures if arm != base and (found := paired_ratio(times[base], times[arm]))
+    }
+    repeat = next((arm.arm for arm in header.arms if arm.repeats == base), None)
+    tenants = list(next(iter(figures[base].values()))["accuracy"])
+    pairs = [(views[base, s], views[new, s]) for s in header.seeds]
+
+    def after(name: str, tenant: str) -> float | None:
+        return mean_of(
+            f["accuracy"][tenant]["after"]["accuracy"]
+            for f in figures[name].values()
+            if tenant in f["accuracy"]
+        )
+
+    return Comparison(
+        baseline=base,
+        product=new,
+        seeds=len(header.seeds),
+        ratio=ratios[new],
+        floor=ratios[repeat] if repeat is not None else None,
+        lines=tuple(
+            ArmLine(
+                arm=arm,
+                ratio=ratios.get(arm),
+                time_s=mean_of(times[arm].values()),
+                busy=mean_of(f["util_busy"] for f in by_seed.values()),
+                useful=mean_of(f["util_useful"] for f in by_seed.values()),
+                says=f"{base} again" if arm == repeat else QUESTIONS.get(arm, f"T({base})/T({arm})"),
+            )
+            for arm, by_seed in figures.items()
+        ),
+        doubts=(),
+        accuracy={t: {name: after(name, t) for name in figures} for t in tenants},
+        parity=parity({b.seed: item_differences(a, b) for a, b in pairs}, margin),
+        parity_by_tenant={
+            tenant: parity({b.seed: item_differences(a, b, tenant) for a, b in pairs}, margin)
+            for tenant in tenants
+        },
+        margin=margin,
+        suite=suite_name(header),
+        simulated_latency=header.latency.profile if header.latency.simulated else None,
+        device_class=header.device_class,
+        limited=header.limit_applied,
+    )
+
+
+def chosen(header: RunHeader, baseline: str | None, product: str | None) -> tuple[str, str]:
+    """The pair of the headline: A1 against S1 unless told otherwise. Raises UsageError for a pair that is none."""
     arms = [a.arm for a in header.arms]
+    own = [a.arm for a in header.arms if a.repeats is None]
     base = baseline or ("S1" if "S1" in arms else arms[0])
-    new = product or ("A1" if "A1" in arms and base != "A1" else next((a for a in arms if a != base), base))
+    new = product or ("A1" if "A1" in arms and base != "A1" else next((a for a in own if a != base), base))
     for name in (base, new):
         if name not in arms:
             raise UsageError(f"arm {name!r} is not in this run; it has {', '.join(arms)}")
@@ -121,61 +245,16 @@ def compare(
         raise UsageError(f"{base} would be compared with itself", f"the run has {', '.join(arms)}")
     if base == new:
         raise UsageError(f"the run has one arm, {base}: nothing to compare", "run it with --arms S1,A1")
-    views = {(v.arm, v.seed): v for v in record.views}
-    for name, seed in ((name, s) for s in header.seeds for name in (base, new)):
-        view = views.get((name, seed))
-        if view is None or not view.updates or not view.evals:
-            raise RejectedError(
-                f"{name}, seed {seed}: lines of its events, updates or evals are missing",
-                f"'bench verify {path}' says what else is wrong",
-            )
-    pairs = [(views[base, s], views[new, s]) for s in header.seeds]
-    for a, b in pairs:
-        check_equal_work(a, b, header.config.get("learning_rate"))
-    for view in (view for pair in pairs for view in pair):
-        check_ended_well(view)
-        check_sampling_caps(view, header.sampling)
-    figures = {
-        name: [metrics.compute(v) for v in (views[name, s] for s in header.seeds)] for name in (base, new)
-    }
-    times = {
-        name: dict(zip(header.seeds, (f["t_work"] for f in fs), strict=True)) for name, fs in figures.items()
-    }
-    ratio = speedup(times[base], times[new])
-    tenants = list(figures[base][0]["accuracy"])
+    return base, new
 
-    def after(name: str, tenant: str) -> float | None:
-        return mean_of(
-            f["accuracy"][tenant]["after"]["accuracy"] for f in figures[name] if tenant in f["accuracy"]
-        )
 
-    return Comparison(
-        baseline=base,
-        product=new,
-        seeds=len(header.seeds),
-        speedup=ratio["speedup"],
-        low=ratio["low"],
-        high=ratio["high"],
-        time_reduction=ratio["time_reduction"],
-        utilization={
-            name: {
-                "busy": mean_of(f["util_busy"] for f in fs),
-                "useful": mean_of(f["util_useful"] for f in fs),
-            }
-            for name, fs in figures.items()
-        },
-        time_s={name: mean_of(by_seed.values()) for name, by_seed in times.items()},
-        accuracy={t: {name: after(name, t) for name in (base, new)} for t in tenants},
-        parity=parity({b.seed: item_differences(a, b) for a, b in pairs}, margin),
-        parity_by_tenant={
-            tenant: parity({b.seed: item_differences(a, b, tenant) for a, b in pairs}, margin)
-            for tenant in tenants
-        },
-        margin=margin,
-        simulated_latency=header.latency.profile if header.latency.simulated else None,
-        device_class=header.device_class,
-        limited=header.limit_applied,
-    )
+def suite_name(header: RunHeader) -> str | None:
+    """The suite that was run, and what of it was changed."""
+    if header.suite is None:
+        return None
+    name = f"{header.suite.name} {header.suite.version}"
+    changed = ", ".join(header.suite.changed)
+    return f"{name}, CHANGED ({changed}): not comparable with the suite" if changed else name
 
 
 def last_scores(view: ArmView) -> dict[tuple[str, str, int], float]:

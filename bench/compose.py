@@ -6,6 +6,7 @@ arms of a run share tenants, shapes, kernels, items and evaluation; only the tim
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tasks
+from bench.arms import timetable
 from bench.config import RunConfig
 from bench.errors import UsageError
 from bench.output import note
@@ -34,6 +36,8 @@ from tunix_core.types import (
 if TYPE_CHECKING:
     from tunix_core.model.load import BaseModel
     from tunix_core.runspec import TrainerSpec
+    from tunix_core.telemetry import Observer
+    from tunix_core.trainer import Trainer
 
 BATCH_TOKENS = 128
 """Of one packed batch; a longer row travels alone. On CPU small batches stay in the cache, and an asynchronous step
@@ -101,8 +105,6 @@ def prepare(config: RunConfig) -> Prepared:
 
 def tenants_of(prepared: Prepared, seed: int) -> tuple[TenantSpec, ...]:
     """The tenants of one seed: every tenant has a data, init and sampling stream of its own."""
-    import dataclasses
-
     count = len(prepared.tenants)
     return tuple(
         dataclasses.replace(t, seed=(prepared.config.seed + seed) * count + i)
@@ -237,6 +239,55 @@ def load_model(name: str) -> tuple[BaseModel, Any]:
     return base, jax.device_put(base.params)
 
 
+def warm_up(prepared: Prepared, should_stop: Callable[[], bool]) -> dict[str, Any]:
+    """Does what a process does only once before any arm is timed: loads, compiles, runs one unrecorded update.
+
+    Without it the first arm of a run would pay for the others. Returns what run.json holds under `warmup`.
+    """
+    from tunix_core.telemetry import NullObserver, compile_counter
+
+    t0 = clock_ns()
+    counter = compile_counter()
+    keep_compiled(prepared.config.compile_cache)
+    hits, compiled, seconds = counter.cache_hits, counter.real, counter.seconds
+    tenants = tuple(dataclasses.replace(t, updates=1, groups_per_update=1) for t in tenants_of(prepared, 0))
+    trainer = _trainer(prepared, "S1", tenants, NullObserver(), should_stop, simulate=False)
+    trainer.warm_up()
+    trainer.run()
+    return {
+        "seconds": (clock_ns() - t0) / 1e9,
+        "compile_s": counter.seconds - seconds,
+        "compile_cache_hits": counter.cache_hits - hits,
+        "programs_compiled": counter.real - compiled,
+    }
+
+
+def _trainer(
+    prepared: Prepared,
+    arm: str,
+    tenants: tuple[TenantSpec, ...],
+    observer: Observer,
+    should_stop: Callable[[], bool],
+    *,
+    simulate: bool = True,
+) -> Trainer:
+    from tunix_core.tokens import ByteTokenizer, Renderer
+    from tunix_core.trainer import Trainer
+
+    base, params = load_model(prepared.config.model)
+    return Trainer(
+        base,
+        params,
+        tenants,
+        timetable(arm, prepared.config.max_staleness),
+        env_factory(prepared, simulate=simulate),
+        Renderer(ByteTokenizer()),
+        trainer_spec(prepared),
+        observer=observer,
+        should_stop=should_stop,
+    )
+
+
 def run_arm(
     prepared: Prepared, arm: str, seed: int, sink: Sink, should_stop: Callable[[], bool]
 ) -> ArmResult:
@@ -246,35 +297,22 @@ def run_arm(
     the time at which they were taken.
     """
     from bench.evaluate import evaluate
-    from tunix_core import schedule
     from tunix_core.telemetry import compile_counter
     from tunix_core.tokens import ByteTokenizer, Renderer
-    from tunix_core.trainer import Trainer
 
     config = prepared.config
     t0 = clock_ns()
     keep_compiled(config.compile_cache)
     hits = compile_counter().cache_hits
-    base, params = load_model(config.model)
-    renderer = Renderer(ByteTokenizer())
+    load_model(config.model)
     tenants = tenants_of(prepared, seed)
-    compile_s = compile_counter().seconds
-    spec = schedule.arm(arm, config.max_staleness if arm == "A1" else None)
-    trainer = Trainer(
-        base,
-        params,
-        tenants,
-        spec,
-        env_factory(prepared, simulate=True),
-        renderer,
-        trainer_spec(prepared),
-        observer=sink,
-        should_stop=should_stop,
-    )
+    compile_s, compiled = compile_counter().seconds, compile_counter().real
+    trainer = _trainer(prepared, arm, tenants, sink, should_stop)
     trainer.warm_up()
     t1 = clock_ns()
     compile_s = compile_counter().seconds - compile_s
     hits = compile_counter().cache_hits - hits
+    compiled = compile_counter().real - compiled
     result = trainer.run()
     hashes: dict[str, dict[str, str]] = {}
     for snapshot in result.snapshots:
@@ -284,6 +322,7 @@ def run_arm(
         if first or a.version == config.updates:
             sink.adapter(a.tenant_id, "initial" if first else "final", a.version, a.factors)
     if result.status != "interrupted":
+        renderer = Renderer(ByteTokenizer())
         evaluate(prepared, tenants, trainer.sampler, result.snapshots, renderer, sink, should_stop)
     status = "interrupted" if should_stop() and result.status == "success" else result.status
     return ArmResult(
@@ -294,6 +333,7 @@ def run_arm(
         init_s=(t1 - t0) / 1e9 - compile_s,
         compile_s=compile_s,
         compile_cache_hits=hits,
+        programs_compiled=compiled,
         recompiles_after_warmup=sum(result.recompiles.values()),
         ledger=result.ledgers,
         updates=result.updates,

@@ -1,6 +1,6 @@
 """The configuration of a run: typed, closed, and every value knows where it came from.
 
-Precedence: defaults < TOML file < BENCH_* environment < --set key=value < flags.
+Precedence: defaults < suite < TOML file < BENCH_* environment < --set key=value < flags.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from bench import suites
 from bench.errors import UsageError
 
 ARMS = ("S0", "S1", "A0", "A1")
@@ -26,9 +27,15 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
+    suite: str | None = Field(
+        None, description="A named suite: sets what nothing else does; 'quick' or 'standard'."
+    )
     tasks: list[str] = Field(["math", "code", "search"], min_length=1, description="Task ids or short names.")
     arms: list[str] = Field(["S1", "A1"], min_length=1, description="Timetables, of S0, S1, A0, A1.")
     seeds: int = Field(1, ge=1, le=1000, description="How many; paired over the arms.")
+    aa: bool | None = Field(
+        None, description="S1 twice, for the noise floor; unset: where S1 has rivals and two seeds."
+    )
     seed: int = Field(0, ge=0, lt=2**31, description="The first seed.")
     tenants: int | None = Field(
         None, ge=1, le=256, description="They share the tasks in turn; unset: one per task."
@@ -143,6 +150,11 @@ def resolve(
     for key, value in flags.items():
         if value is not None:
             put(key, value, f"--{key.replace('_', '-')}")
+    if values.get("suite") is not None:
+        named = suites.find(str(values["suite"]))
+        for key, value in named.settings.items():
+            if key not in values:
+                values[key], origin[key] = value, f"suite {named.name}"
     for key in ("tasks", "arms"):
         if isinstance(values.get(key), str):
             values[key] = [part.strip() for part in values[key].split(",") if part.strip()]
@@ -177,6 +189,19 @@ def _parse(text: str) -> Any:
         return tomllib.loads(f"x = {text}")["x"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def suite_info(config: RunConfig) -> dict[str, Any] | None:
+    """The suite of a run as its record tells it: name, version, and the keys that depart from it."""
+    if config.suite is None:
+        return None
+    defaults = {key: field.get_default() for key, field in RunConfig.model_fields.items()}
+    named = suites.find(config.suite)
+    return {
+        "name": named.name,
+        "version": named.version,
+        "changed": suites.changed(named.name, config.model_dump(mode="json"), defaults),
+    }
 
 
 def environment() -> dict[str, str]:

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.config import Resolved
+from bench.arms import labels, repeated, timetable
+from bench.config import Resolved, suite_info
 from bench.errors import UsageError
-from bench.run import order
-from tunix_core import schedule
+from bench.run import planned
 
 if TYPE_CHECKING:
     from bench.compose import Prepared
@@ -66,7 +66,7 @@ def describe(resolved: Resolved, prepared: Prepared, directory: Path) -> dict[st
     from bench.compose import tenants_of
 
     config = resolved.config
-    runs = order(config.arms, config.seeds)
+    runs = planned(config)
     rollouts = (
         config.updates * config.groups_per_update * config.group_size * len(prepared.tenants) * len(runs)
     )
@@ -76,7 +76,11 @@ def describe(resolved: Resolved, prepared: Prepared, directory: Path) -> dict[st
     return {
         "out": str(directory),
         "order": [[arm, seed] for arm, seed in runs],
-        "arms": {name: _timetable(name, config.max_staleness) for name in config.arms},
+        "suite": suite_info(config),
+        "arms": {
+            name: _timetable(name, config.max_staleness)
+            for name in labels(config.arms, config.seeds, config.aa)
+        },
         "tenants": {t.tenant_id: list(t.env_ids) for t in prepared.tenants},
         "seeds": {
             str(seed): {t.tenant_id: t.seed for t in tenants_of(prepared, seed)}
@@ -127,12 +131,13 @@ def text(plan: dict[str, Any]) -> str:
 
 
 def _timetable(name: str, max_staleness: int) -> str:
-    spec = schedule.arm(name, max_staleness if name == "A1" else None)
+    spec = timetable(name, max_staleness)
     together = (
         "all tenants together" if spec.tenants_at_once is None else f"{spec.tenants_at_once} tenant at a time"
     )
     barrier = "step barrier" if spec.step_barrier else "no barrier"
-    return f"{together}, {barrier}, staleness at most {spec.max_staleness}"
+    again = f"; {repeated(name)} again, for the noise floor" if repeated(name) else ""
+    return f"{together}, {barrier}, staleness at most {spec.max_staleness}{again}"
 
 
 def _mirrored(tracker: str) -> bool:

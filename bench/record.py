@@ -41,6 +41,8 @@ class ArmResult:
     adapters: Mapping[str, Mapping[str, str]]
     compile_cache_hits: int = 0
     """Programs that an earlier run had compiled."""
+    programs_compiled: int = 0
+    """Before the clock started, by no cache."""
 
     def as_run(self, arm: str, seed: int) -> dict[str, Any]:
         """The JSON of run.json's `runs`."""
@@ -55,6 +57,7 @@ class ArmResult:
             "init_s": round(self.init_s, 6),
             "compile_s": round(self.compile_s, 6),
             "compile_cache_hits": self.compile_cache_hits,
+            "programs_compiled": self.programs_compiled,
             "recompiles_after_warmup": self.recompiles_after_warmup,
             "ledger": {
                 tenant: {unit: {fate: books[fate][unit] for fate in fates} for unit in ("rollouts", "tokens")}

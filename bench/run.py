@@ -17,7 +17,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import tasks
-from bench.config import Resolved
+from bench.arms import labels, repeated, timetable
+from bench.config import Resolved, RunConfig, suite_info
 from bench.errors import RecordingError
 from bench.progress import Progress
 from bench.record import ArmResult
@@ -30,7 +31,6 @@ from leaderboard.records import RunRecord
 from leaderboard.rescore import task_info
 from leaderboard.schema import SCHEMA
 from tasks import sandbox
-from tunix_core import schedule
 from tunix_core.clock import clock_ns
 from tunix_core.errors import TunixError
 
@@ -50,6 +50,11 @@ def ulid() -> str:
 def order(arms: Sequence[str], seeds: int) -> list[tuple[str, int]]:
     """ABBA: the order of arms turns round with every seed, so that a drift of the machine favours none."""
     return [(arm, s) for s in range(seeds) for arm in (arms if s % 2 == 0 else tuple(reversed(arms)))]
+
+
+def planned(config: RunConfig) -> list[tuple[str, int]]:
+    """Every (arm, seed) of a run in order, the repeats of the A/A pair among them."""
+    return order(labels(config.arms, config.seeds, config.aa), config.seeds)
 
 
 @dataclass(slots=True)
@@ -125,8 +130,11 @@ def run(
     progress: Progress,
     open_tracker: Callable[[], Tracker],
     limit_applied: bool = False,
+    warm_up: Callable[[Prepared, Callable[[], bool]], Mapping[str, Any]] | None = None,
 ) -> RunRecord:
     """Runs the whole matrix and seals the directory; the record tells how it ended.
+
+    `warm_up` is done once before the first arm's clock, where there are arms to compare.
 
     Whatever ends an (arm, seed) early (a signal, a stalled environment, a full disk): what was recorded
     before it stays, and the directory is sealed all the same. Raises UsageError, with nothing written, if the
@@ -143,6 +151,13 @@ def run(
         recorder.discard()
         raise
     recorder.on_row = tracker.log
+    if warm_up is not None and len(planned(resolved.config)) > 1:
+        progress.note("warming up: what a process does only once, before any arm is timed")
+        try:
+            header["warmup"] = dict(warm_up(prepared, stop.asked))
+        except TunixError as e:
+            # the arms would fail the same way; the record of the first says so
+            recorder.warnings.append(f"warm-up: {type(e).__name__}: {e}")
     outcome = _matrix(resolved, prepared, recorder, run_arm, stop, progress)
     _end(recorder, header, outcome, tracker, resolved.config.tracker)
     if outcome.defect is not None:
@@ -159,7 +174,7 @@ def _matrix(
     progress: Progress,
 ) -> Outcome:
     outcome = Outcome()
-    for arm, seed in order(resolved.config.arms, resolved.config.seeds):
+    for arm, seed in planned(resolved.config):
         name = f"{arm} seed {seed}"
         if stop.asked():
             outcome.end("interrupted", f"{stop.reason()} before {name}")
@@ -266,6 +281,7 @@ def first_header(
         "schema": SCHEMA,
         "run_id": run_id,
         "suite_version": SUITE_VERSION,
+        "suite": suite_info(config),
         "created_utc": datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(timespec="seconds"),
         "command": scrubbed(list(command), env),
         "config": scrubbed(config.model_dump(mode="json") | {"out": None}, env),
@@ -309,12 +325,13 @@ def first_header(
                 "step_barrier": spec.step_barrier,
                 "max_staleness": spec.max_staleness,
                 "consume": spec.consume,
+                "repeats": repeated(name),
             }
-            for name in config.arms
-            for spec in [schedule.arm(name, config.max_staleness if name == "A1" else None)]
+            for name in labels(config.arms, config.seeds, config.aa)
+            for spec in [timetable(name, config.max_staleness)]
         ],
         "seeds": list(range(config.seeds)),
-        "order": [list(pair) for pair in order(config.arms, config.seeds)],
+        "order": [list(pair) for pair in planned(config)],
         "sampling": {"train": train, "eval": greedy},
         "tasks": {
             env_id: task_info(env_id).model_dump(mode="json")

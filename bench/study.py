@@ -157,7 +157,17 @@ def write(out: Path) -> dict[str, Any]:
 def _work(record: RunRecord) -> dict[str, Any]:
     """What must be the same in all records; the number of tenants is what differs."""
     config = dict(record.header.config)
-    for key in ("tenants", "out", "tracker", "compile_cache", "env_workers", "slots", "max_time"):
+    for key in (
+        "tenants",
+        "out",
+        "tracker",
+        "compile_cache",
+        "env_workers",
+        "slots",
+        "max_time",
+        "aa",
+        "suite",
+    ):
         config.pop(key, None)
     return config
 

@@ -217,13 +217,22 @@ class TenantInfo(Line):
 
 
 class ArmInfo(Line):
-    """One timetable: the only thing in which arms differ."""
+    """One timetable: the only thing in which arms differ. An arm that `repeats` another is its A/A control."""
 
     arm: Name
     tenants_at_once: int | None
     step_barrier: bool
     max_staleness: Count
     consume: Literal["admission", "completion"]
+    repeats: Name | None = None
+
+
+class SuiteInfo(Line):
+    """The named suite that was run, and the keys of the configuration that depart from it."""
+
+    name: Name
+    version: Count
+    changed: list[Name] = []
 
 
 class TaskInfo(Line):
@@ -278,10 +287,21 @@ class ArmRun(Line):
     init_s: float
     compile_s: float
     compile_cache_hits: Count = 0
+    programs_compiled: Count | None = None
+    """Before its clock started, and by no cache; records older than this field have null."""
     recompiles_after_warmup: Count
     ledger: dict[str, TenantLedger]
     updates: dict[str, Count]
     adapters: dict[str, AdapterHashes]
+
+
+class Warmup(Line):
+    """What was done once, before any arm's clock: loading, compiling, one unrecorded update."""
+
+    seconds: float
+    compile_s: float
+    compile_cache_hits: Count
+    programs_compiled: Count
 
 
 class Integrity(Line):
@@ -306,6 +326,7 @@ class RunHeader(Line):
     schema_: Literal["bench.run/1"] = Field(default=SCHEMA, alias="schema")
     run_id: Annotated[str, Field(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")]
     suite_version: Name
+    suite: SuiteInfo | None = None
     created_utc: Name
     command: list[str]
     config: Json
@@ -324,6 +345,7 @@ class RunHeader(Line):
     device_class: DeviceClass
     software: Json
     clock: Clock
+    warmup: Warmup | None = None
     runs: list[ArmRun] = []
     results: Json = {}
     integrity: Integrity

@@ -12,12 +12,13 @@ from typing import Any
 from bench import trackers
 from bench.compose import prepare
 from bench.config import environment, resolve
-from bench.errors import Exit
+from bench.errors import Exit, RejectedError
 from bench.output import note
 from bench.plan import check_out, describe, limited, text
 from bench.progress import Progress
 from bench.run import Stop, run, ulid
 from bench.secret import scrubbed
+from leaderboard.records import RunRecord
 
 
 def command(
@@ -46,6 +47,7 @@ def command(
             directory,
             run_id=run_id,
             run_arm=compose.run_arm,
+            warm_up=compose.warm_up,
             command=["bench", *sys.argv[1:]],
             stop=stop,
             progress=progress,
@@ -65,7 +67,34 @@ def command(
         **table.as_dict(record),
     }
     code = exit_code(header.status, stop.signal)
-    return value, f"{table.render(record)}\nrecord: {directory}", code
+    ending, more = conclusion(record)
+    return {**value, **more}, "\n".join([table.render(record), *ending, f"record: {directory}"]), code
+
+
+def conclusion(record: RunRecord) -> tuple[list[str], dict[str, Any]]:
+    """The verdict on a run that has arms to compare, and of a suite the page too: (lines, JSON)."""
+    from bench.compare import compare
+    from bench.report import write_html
+
+    header = record.header
+    if header.status != "success" or len(header.arms) < 2:
+        return [], {}
+    lines: list[str] = []
+    value: dict[str, Any] = {}
+    try:
+        found = compare(record.directory)
+    except RejectedError as error:
+        # the run itself is whole and kept; that its arms can't be compared is what it has shown
+        note(f"no verdict: {error}")
+        value["comparison"] = None
+    else:
+        value["comparison"] = found.as_dict()
+        lines += ["", found.text()]
+    if header.suite is not None:
+        page = write_html(record.directory)
+        value["report"] = str(page)
+        lines.append(f"report: {page}")
+    return lines, value
 
 
 def exit_code(status: str, signal_number: int | None) -> int:

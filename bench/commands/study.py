@@ -20,7 +20,7 @@ def tenants_command(
     def run_one(n: int, place: Path) -> int:
         note(f"{n} tenants, into {place}")
         _, text, code = command(
-            file, sets, {**flags, "tenants": n, "out": str(place)}, dry_run=False, quiet=quiet
+            file, sets, {**flags, "tenants": n, "aa": False, "out": str(place)}, dry_run=False, quiet=quiet
         )
         note(text)
         return code

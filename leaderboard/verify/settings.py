@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from leaderboard.records import RunRecord
-from leaderboard.schema import AdapterHashes, RunHeader
+from leaderboard.schema import AdapterHashes, ArmInfo, RunHeader
 from leaderboard.verify.report import Finding, error
 from tasks import latency
 
@@ -98,13 +98,20 @@ def _claims(header: RunHeader, config: Mapping[str, Any]) -> Iterator[tuple[str,
     for device in header.devices:
         platform = device.id.partition(":")[0]
         yield "device_class", header.device_class, CLASSES.get(platform, platform)
-    yield "the arms", sorted(a.arm for a in header.arms), sorted(config.get("arms") or ())
+    yield (
+        "the arms",
+        sorted(a.arm for a in header.arms if a.repeats is None),
+        sorted(config.get("arms") or ()),
+    )
     first, count = config.get("seed"), config.get("seeds")
     wanted = list(range(first, first + count)) if isinstance(first, int) and isinstance(count, int) else None
     yield "the seeds", sorted(header.seeds), wanted
+    timetables = {arm.arm: _timetable(arm) for arm in header.arms}
     for arm in header.arms:
         limit = config.get("max_staleness") if arm.arm == "A1" else 0
         yield f"max_staleness of {arm.arm}", arm.max_staleness, limit
+        if arm.repeats is not None:
+            yield f"the timetable of {arm.arm}", timetables[arm.arm], timetables.get(arm.repeats)
     for tenant in header.tenants:
         for key in ("group_size", "groups_per_update", "updates"):
             yield f"{key} of {tenant.tenant}", getattr(tenant, key), config.get(key)
@@ -112,6 +119,10 @@ def _claims(header: RunHeader, config: Mapping[str, Any]) -> Iterator[tuple[str,
     yield "temperature", train.get("temperature"), config.get("temperature")
     yield "temperature of evaluation", evaluation.get("temperature"), 0.0
     yield "items of an evaluation", evaluation.get("items"), config.get("eval_items")
+
+
+def _timetable(arm: ArmInfo) -> dict[str, Any]:
+    return arm.model_dump(exclude={"arm", "repeats"})
 
 
 def _rates(record: RunRecord, config: Mapping[str, Any]) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ SMALL = [
     "groups_per_update=2",
     "eval_items=4",
     "tracker=none",
+    "aa=false",
 ]
 
 
@@ -33,6 +34,8 @@ def one_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests load no device library."""
     device = {"id": "cpu:0", "kind": "cpu", "memory_bytes": None}
     monkeypatch.setattr(compose, "devices", lambda: ([device], "cpu-sim"))
+    warm = {"seconds": 0.0, "compile_s": 0.0, "compile_cache_hits": 0, "programs_compiled": 0}
+    monkeypatch.setattr(compose, "warm_up", lambda prepared, should_stop: warm)
 
 
 @pytest.fixture(autouse=True)

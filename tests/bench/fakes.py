@@ -61,6 +61,10 @@ class _Play:
     sink: Sink
     should_stop: Callable[[], bool]
 
+    @property
+    def round_ms(self) -> int:
+        return self.script.round_ms[self.arm.removesuffix("-aa")]
+
     def run(self) -> ArmResult:
         tenants = tenants_of(self.prepared, self.seed)
         ledgers = {t.tenant_id: Ledger(t.tenant_id) for t in tenants}
@@ -103,11 +107,11 @@ class _Play:
     def _update(self, k: int, tenants: tuple[TenantSpec, ...], ledgers: dict[str, Ledger]) -> None:
         version = k if self.arm != "A1" else max(0, k - 1)
         t0 = self.script.now
-        self._tick(self.script.round_ms[self.arm] // 2)
+        self._tick(self.round_ms // 2)
         batches = {t.tenant_id: self._groups(t, k, version, t0, ledgers[t.tenant_id]) for t in tenants}
         self._span("decode", t0, self.script.now, tenants)
         start = self._tick(1)
-        end = self._tick(self.script.round_ms[self.arm] // 4)
+        end = self._tick(self.round_ms // 4)
         self._span("train", start, end, tenants)
         for tenant in tenants:
             name = tenant.tenant_id

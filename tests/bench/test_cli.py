@@ -232,7 +232,8 @@ def test_a_failed_run_says_why_and_is_no_success(invoke: Invoke, monkeypatch: py
 
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(invoke: Invoke, tmp_path: Path) -> None:
-    code, out, _ = invoke(*RUN, "--seeds", "2", "--out", "r", "--dry-run", "--json", "--limit", "1")
+    dry = ("--out", "r", "--dry-run", "--json", "--limit", "1")
+    code, out, _ = invoke(*RUN, "--seeds", "2", "--no-aa", *dry)
     plan = json.loads(out)
     assert (code, plan["schema"]) == (0, "bench.plan/1")
     assert plan["order"] == [["S1", 0], ["A1", 0], ["A1", 1], ["S1", 1]]
@@ -242,6 +243,9 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(invoke: Invoke, tmp_path: P
     assert plan["limit_applied"] is True
     assert list(tmp_path.iterdir()) == []
     assert "order" in invoke(*RUN, "--dry-run")[1]
+    pair = json.loads(invoke(*RUN, "--seeds", "2", *dry)[1])
+    assert pair["order"][:3] == [["S1", 0], ["A1", 0], ["S1-aa", 0]]
+    assert "S1 again" in pair["arms"]["S1-aa"]
 
 
 def test_limit_marks_the_record_and_the_table(invoke: Invoke, tmp_path: Path) -> None:

@@ -79,6 +79,21 @@ def test_a_gain_within_the_noise_is_none(tmp_path: Path) -> None:
     assert "no detectable difference in time" in found.verdict
 
 
+def test_every_arm_gets_a_line_and_the_a_a_pair_is_the_noise_floor(record_run: Callable[..., Any]) -> None:
+    record = record_run("seeds=2", "aa=true", "arms=S0,S1,A0,A1")
+    found = compare(record.directory)
+    assert (found.baseline, found.product) == ("S1", "A1")
+    assert [line.arm for line in found.lines] == ["S0", "S1", "A0", "A1", "S1-aa"]
+    assert found.floor is not None and found.floor.ratio == pytest.approx(1.0)
+    lines = {line.arm: line.ratio for line in found.lines}
+    assert lines["S1"] is None
+    # scripted rounds of 60, 40, 40 and 20 ms, and what is the same in all
+    assert lines["A0"].ratio == pytest.approx(1.0)
+    assert lines["S0"].ratio < 1 < lines["A1"].ratio
+    assert "noise floor: A/A ratio 1.00" in found.text()
+    assert found.as_dict()["noise_floor"]["n"] == 2
+
+
 def test_arms_that_learn_alike_are_at_parity(run_dir: Path) -> None:
     found = compare(run_dir)
     # twelve items that agree are too few to bound a loss by two points

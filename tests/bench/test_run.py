@@ -14,6 +14,7 @@ from bench.run import Stop, order, ulid
 from bench.writer import LineFile
 from leaderboard.verify import verify
 from tests.bench.fakes import ScriptedArms
+from tests.leaderboard import golden
 from tunix_core.errors import StalledError
 
 
@@ -31,6 +32,36 @@ def test_arms_alternate_their_order_from_seed_to_seed(record_run: Any) -> None:
     script = ScriptedArms()
     record = record_run("seeds=2", script=script)
     assert script.played == order(["S1", "A1"], 2) == record.header.order
+
+
+def test_an_a_a_pair_is_recorded_as_an_arm_that_repeats_the_baseline(record_run: Any) -> None:
+    script = ScriptedArms()
+    record = record_run("seeds=2", "aa=true", script=script)
+    assert script.played == [("S1", 0), ("A1", 0), ("S1-aa", 0), ("S1-aa", 1), ("A1", 1), ("S1", 1)]
+    assert script.played == record.header.order
+    assert [(a.arm, a.repeats) for a in record.header.arms] == [("S1", None), ("A1", None), ("S1-aa", "S1")]
+    assert verify(record.directory).codes == ()
+
+
+def test_a_repeat_with_a_timetable_of_its_own_is_no_repeat(record_run: Any) -> None:
+    record = record_run("aa=true")
+    golden.edit_header(record.directory, lambda h: h["arms"][2].update(step_barrier=False))
+    golden.recompute(record.directory)
+    assert verify(record.directory).codes == ("E122",)
+
+
+def test_what_a_process_does_once_is_done_before_the_first_clock(record_run: Any) -> None:
+    done = {"seconds": 1.0, "compile_s": 0.5, "compile_cache_hits": 3, "programs_compiled": 4}
+    calls: list[str] = []
+    script = ScriptedArms(before_update=lambda arm, seed, k: calls.append(arm))
+    record = record_run(script=script, warm_up=lambda prepared, stop: calls.append("warm") or done)
+    assert calls == ["warm", *["S1"] * 2, *["A1"] * 2]
+    assert record.header.warmup is not None and record.header.warmup.model_dump() == done
+
+
+def test_a_run_of_one_arm_has_nobody_to_be_fair_to(record_run: Any) -> None:
+    record = record_run("arms=S1", warm_up=lambda prepared, stop: pytest.fail("warmed up"))
+    assert record.header.warmup is None
 
 
 def test_ids_are_sortable_and_differ() -> None:
