@@ -152,15 +152,25 @@ def compare(
 
 @app.command()
 def report(
-    run: RunDir,
-    out: Annotated[Path | None, typer.Option(help="The HTML file; default RUN.html beside the run.")] = None,
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run directories, or a study's folder.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="The file; default RUN.html beside the run.")] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="html (default), md or png.", metavar="FORMAT")
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write one self-contained HTML page about a run."""
+    """Write one self-contained page about a run: verdict, figures, tables; several runs or a study add theirs."""
     from bench.commands.results import report_command
 
-    path = report_command(run, out)
+    path = report_command(runs, out, form)
     show("report", {"report": str(path)}, str(path), as_json)
+    if open_:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())
 
 
 @app.command()

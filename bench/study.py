@@ -19,6 +19,10 @@ from leaderboard.records import RunRecord
 
 DEFAULT_TENANTS = (1, 2, 4, 8, 16, 32)
 MAX_TENANTS = 256
+SETTING_ASIDE = (
+    "out", "tracker", "compile_cache", "env_workers", "slots", "max_time", "aa", "suite",
+)  # fmt: skip
+"""Keys that change where and how comfortably a run is made, not what work it does."""
 
 
 def counts(text: str) -> tuple[int, ...]:
@@ -58,22 +62,27 @@ def run(tenants: Sequence[int], out: Path, run_one: Callable[[int, Path], int]) 
     return 0
 
 
+def records_in(out: Path) -> list[Path]:
+    """The run directories of a study, fewest tenants first."""
+    return sorted(path.parent for path in out.glob("n[0-9][0-9][0-9]/run.json"))
+
+
 def as_dict(out: Path) -> dict[str, Any]:
     """The study of all records in a folder: {labels, learner_share…, rows: [{tenants, arm, seed means…}]}.
 
     Raises UsageError where there are none, RejectedError where they are of different work.
     """
-    places = sorted(path.parent for path in out.glob("n[0-9][0-9][0-9]/run.json"))
+    places = records_in(out)
     records = [RunRecord.open(place) for place in places]
     if not records:
         raise UsageError(f"{out} holds no record of a study", "'bench study tenants --out DIR' makes one")
-    first = _work(records[0])
+    first = work(records[0], "tenants")
     rows: list[dict[str, Any]] = []
     labels: dict[str, None] = {}
     for place, record in zip(places, records, strict=True):
         if record.header.status != "success":
             raise RejectedError(f"{place} ended with status {record.header.status}")
-        if _work(record) != first:
+        if work(record, "tenants") != first:
             raise RejectedError(f"{place} is of other work than {places[0]}: the settings differ")
         shown = table.as_dict(record)
         labels |= dict.fromkeys(shown["labels"])
@@ -154,22 +163,9 @@ def write(out: Path) -> dict[str, Any]:
     return study
 
 
-def _work(record: RunRecord) -> dict[str, Any]:
-    """What must be the same in all records; the number of tenants is what differs."""
-    config = dict(record.header.config)
-    for key in (
-        "tenants",
-        "out",
-        "tracker",
-        "compile_cache",
-        "env_workers",
-        "slots",
-        "max_time",
-        "aa",
-        "suite",
-    ):
-        config.pop(key, None)
-    return config
+def work(record: RunRecord, *but: str) -> dict[str, Any]:
+    """The settings that must be the same in records put side by side, `but` for what is varied between them."""
+    return {key: value for key, value in record.header.config.items() if key not in (*SETTING_ASIDE, *but)}
 
 
 def _change(accuracy: dict[str, dict[str, float | None]]) -> float | None:

@@ -12,6 +12,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,15 @@ _FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
+# what a shell can't do with descriptors of two digits, and a hook after fork can't do safely beside threads
+_PLACE_PIPES = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(fd), fcntl.F_DUPFD, 10) for fd in sys.argv[1:3]]
+for place, end in zip((3, 4), ends):
+    os.dup2(end, place)
+    os.close(end)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 class Page:
@@ -139,10 +149,8 @@ def browser(profile: Path) -> Iterator[Page]:
     if os.geteuid() == 0:
         command.append("--no-sandbox")  # the browser refuses its sandbox to root
 
-    # sh puts the pipes' ends where the browser looks for them
-    shell = f'exec "$@" 3<&{to_read} 4>&{from_write}'
     process = subprocess.Popen(
-        ["sh", "-c", shell, "sh", *command],
+        [sys.executable, "-S", "-c", _PLACE_PIPES, str(to_read), str(from_write), *command],
         pass_fds=(to_read, from_write),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bench.commands.board import unpacked
 from bench.compare import compare
 from bench.errors import Exit, RejectedError, UsageError
 from bench.output import note
-from bench.report import write_html
+from bench.report import Format, render
+from leaderboard.bundle import write_atomically
 from leaderboard.verify import intact
+
+SUFFIXES = {"html": (".html", ".htm"), "md": (".md",), "png": (".png",)}
+"""Formats of a report, and what their files are called."""
 
 
 def compare_command(
@@ -43,17 +49,28 @@ def compare_command(
     return {"ok": code == Exit.OK, **value}, found.text(), code
 
 
-def report_command(run: Path, out: Path | None) -> Path:
-    """Writes the page beside the run, whose directory is sealed."""
-    if not (run / "run.json").is_file():
-        raise UsageError(f"{run} holds no run.json", "'bench run --out DIR' writes a run directory")
-    target = out if out is not None else run.with_name(run.resolve().name + ".html")
-    if target.suffix not in (".html", ".htm"):
-        raise UsageError(f"--out {target} is no .html file; only pages are overwritten", "name one")
-    if target.resolve().is_relative_to(run.resolve()):
+def report_command(runs: Sequence[Path], out: Path | None, form: str | None) -> Path:
+    """Writes the report beside the first run, whose directory is sealed.
+
+    Args:
+      form: html, md or png; None: what `out` ends with, else html.
+    """
+    first = runs[0]
+    chosen = form or (out.suffix[1:] if out is not None and out.suffix[1:] in SUFFIXES else "html")
+    if chosen not in SUFFIXES:
+        raise UsageError(f"--format {chosen} is none of {', '.join(SUFFIXES)}", "html is the whole report")
+    target = out if out is not None else first.with_name(first.resolve().name + SUFFIXES[chosen][0])
+    if target.suffix not in SUFFIXES[chosen]:
+        raise UsageError(
+            f"--out {target} is no {SUFFIXES[chosen][0]} file; only reports are overwritten", "name one"
+        )
+    if any(target.resolve().is_relative_to(run.resolve()) for run in runs):
         raise UsageError(f"--out {target} lies in the run, which is sealed", "name a file beside it")
     if (target.exists() or target.is_symlink()) and not (target.is_file() and not target.is_symlink()):
         raise UsageError(f"--out {target} is there and is no regular file", "name another")
     if not target.parent.is_dir():
         raise UsageError(f"--out {target}: there is no folder {target.parent}", "make it first")
-    return write_html(run, target)
+    with ExitStack() as opened:
+        places = [opened.enter_context(unpacked(run)) for run in runs]
+        write_atomically(target, render(places, cast(Format, chosen)))
+    return target

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bench import table
-from bench.report import page
+from bench.report import export, page
 from bench.report.figures import scaling
 from bench.report.material import gather
 from leaderboard.bundle import write_atomically
@@ -16,12 +17,26 @@ from leaderboard.site.html import Markup
 from leaderboard.site.svg import Sheet
 
 FIGURE = "figure.svg"
+Format = Literal["html", "md", "png"]
+
+
+def render(places: Sequence[Path], form: Format) -> bytes:
+    """Returns the report of a run, with others or a study beside it, in a format.
+
+    Raises:
+      DependencyError: a picture, and its renderer is not installed.
+      UsageError: a folder that holds no run.
+    """
+    material = gather(*places)
+    if form == "png":
+        return export.png(material)
+    return (export.markdown if form == "md" else page.render)(material).encode()
 
 
 def write_html(directory: Path, out: Path | None = None) -> Path:
     """Writes the page; beside the directory, which may be sealed, unless `out` says where."""
     out = out or directory.resolve().with_name(directory.resolve().name + ".html")
-    write_atomically(out, page.render(gather(directory)).encode())
+    write_atomically(out, render([directory], "html"))
     return out
 
 
@@ -63,7 +78,7 @@ def figure(record: RunRecord) -> Markup:
     tenants = list(dict.fromkeys(tenant for run in runs for tenant in run.curves))
     sheet.text(f"Accuracy over the time of training, seed {views[0].seed}", "head")
     sheet.legend([(plots.arm_ink(view.arm), view.arm) for view in first])
-    sheet.row([plots.accuracy(runs, tenant=tenant, width=246) for tenant in tenants])
+    sheet.row([plots.accuracy(runs, tenants=[tenant], name=tenant, width=246) for tenant in tenants])
     sheet.text(f"What the device did, seed {views[0].seed}", "head")
     sheet.legend(plots.ROLE_LEGEND, box=True)
     sheet.row([plots.timeline(first)])

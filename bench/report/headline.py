@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.report.material import Material
-from bench.report.numbers import Number, at, pointer
+from bench.report.numbers import Number, pointer
+from bench.verdict import Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,17 @@ class Card:
     value: tuple[str | Number, ...]
     more: tuple[tuple[str | Number, ...], ...] = ()
     tone: str = ""
-    """`good`, `warn` or nothing: what the figure means, beside what it says."""
+    """`good`, `warn`, `grey` or nothing: what the figure means, beside what it says."""
+
+
+FINDINGS: dict[Finding, tuple[str, str]] = {
+    "faster": ("good", ""),
+    "slower": ("warn", ""),
+    "no difference": ("grey", "no detectable difference"),
+    "withheld": ("grey", "measured, not claimed: see the verdict"),
+    "observation": ("grey", "an observation, not a claim"),
+}
+"""How a finding of the comparison looks, and what has to be said beside it."""
 
 
 def cards(material: Material) -> list[Card]:
@@ -41,30 +52,35 @@ def _c(*parts: str, form: str) -> Number:
 
 def _time(material: Material) -> Iterator[Card]:
     found = material.document["comparison"]
-    seeds = (_c("seeds", form="count"), " paired seed" + "s" * (found["seeds"] != 1))
-    pair = f"{found['product']} against {found['baseline']}"
+    base, product = found["baseline"], found["product"]
     known = found["low"] is not None
-    interval = (
-        ("95 % interval ", _c("low", form="times"), " to ", _c("high", form="times"))
-        if known
-        else ("one seed: no interval",)
-    )
-    clear = known and not found["low"] <= 1 <= found["high"]
-    tone = "" if not clear else "good" if found["speedup"] > 1 else "warn"
+    # a difference that is not claimed, whatever its size, is shown in grey with its reason
+    tone, said = FINDINGS[found["finding"]]
+    reason = ((said,),) if said else ()
+
+    def interval(low: Number, high: Number) -> tuple[str | Number, ...]:
+        return ("95 % interval ", low, " to ", high) if known else ("one seed: no interval",)
+
+    seeds = (_c("seeds", form="count"), " paired seed" + "s" * (found["seeds"] != 1))
+    saved = [
+        Number(key=pointer("headline", end), form="percent") for end in ("time_saved_low", "time_saved_high")
+    ]
     yield Card(
-        title="Time saved",
+        title=f"Time saved, {product} against {base}",
         value=(_c("time_reduction", form="percent"),),
         more=(
-            (
-                _c("time_s", found["baseline"], form="seconds"),
-                " → ",
-                _c("time_s", found["product"], form="seconds"),
-            ),
-            (pair,),
+            interval(saved[0], saved[1]),
+            (_c("time_s", base, form="seconds"), " → ", _c("time_s", product, form="seconds")),
+            *reason,
         ),
         tone=tone,
     )
-    yield Card(title="Speed-up", value=(_c("speedup", form="times"),), more=(interval, seeds), tone=tone)
+    yield Card(
+        title="Speed-up",
+        value=(_c("speedup", form="times"),),
+        more=(interval(_c("low", form="times"), _c("high", form="times")), seeds, *reason),
+        tone=tone,
+    )
 
 
 def _accuracy(material: Material) -> Card:
@@ -96,13 +112,16 @@ def _utilization(material: Material) -> Card:
 
 def _noise(material: Material) -> Card:
     """The A/A pair: the baseline against itself."""
-    floor = at(material.document, "/comparison/noise_floor")
-    if not isinstance(floor, dict):
+    floor = material.document["comparison"]["noise_floor"]
+    if floor is None:
         what = "An A/A pair, the baseline run twice, would tell what this machine makes out of nothing."
         return Card(title="Noise floor", value=("not measured",), more=((what,),))
     low, high = (_c("noise_floor", end, form="times") for end in ("low", "high"))
     return Card(
         title="Noise floor (A/A)",
         value=(_c("noise_floor", "speedup", form="times"),),
-        more=(("95 % interval ", low, " to ", high),),
+        more=(
+            ("95 % interval ", low, " to ", high) if floor["low"] is not None else ("one pair: no interval",),
+            ("the baseline against itself; ", _c("noise_floor", "n", form="count"), " pairs"),
+        ),
     )

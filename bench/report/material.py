@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import table
-from bench.compare import compare
-from bench.errors import RejectedError, UsageError
+from bench import study, table
+from bench.errors import UsageError
+from bench.report import across, beside
+from bench.report.numbers import Number, written
 from leaderboard import metrics
+from leaderboard.metrics import pairing
 from leaderboard.records import ArmView, RunRecord
+from leaderboard.site import svg
+from leaderboard.site.html import Markup
 from leaderboard.site.plots import Learnt
 
 SCHEMA = "bench.report/1"
@@ -45,25 +49,65 @@ class Material:
         """One view an arm: those of the seed that began."""
         return [view for view in self.views if view.seed == self.views[0].seed]
 
+    def label(self, number: Number, x: float, y: float, **more: str | None) -> Markup:
+        """A figure of the document as a text in a drawing."""
+        return svg.label(
+            written(self.document, number), x, y, data_key=number.key, data_form=number.form, **more
+        )  # pyright: ignore[reportArgumentType]
 
-def gather(directory: Path) -> Material:
-    """Recomputes every figure of a run directory.
 
+def gather(place: Path, *more: Path) -> Material:
+    """Recomputes every figure of a run directory, and what others beside it, or a study's folder, add.
+
+    Args:
+      place, more: run directories; a study's folder stands for its runs. The page is about the first run, or about
+        the study's one with the most tenants; all of them together make the figures that need several.
     Raises:
+      UsageError: a folder that holds neither.
       RecordError: a line that can't be read.
     """
+    runs: list[Path] = []
+    studies: list[Path] = []
+    for each in (place, *more):
+        if (each / "run.json").is_file():
+            runs.append(each)
+        elif found := study.records_in(each):
+            studies.append(each)
+            runs += reversed(found)
+        else:
+            raise UsageError(
+                f"{each} holds no run.json, and no records of a study",
+                "'bench run --out DIR' writes a run directory",
+            )
+    material = _one(runs[0])
+    material.document["beside"] = beside.rows(runs) if len(runs) > 1 else []
+    material.document["study"] = study.as_dict(studies[0]) if studies else None
+    return material
+
+
+def _one(directory: Path) -> Material:
     record = RunRecord.open(directory)
     shown = table.as_dict(record)
     runs = metrics.results(record)["runs"]
-    comparison, refused = _compared(directory)
+    comparison, refused = beside.compared(directory)
     views = [view for view in record.views if view.updates]
+    baseline = comparison["baseline"] if comparison else pairing.BASELINE
+    if baseline not in {view.arm for view in views} and views:
+        baseline = views[0].arm
+    whole = {(view.arm, view.seed) for view in views if _finished(view)}
+    finished = [run for run in runs if (run["arm"], run["seed"]) in whole]
     document = {
         "schema": SCHEMA,
         "run": _facts(record, directory),
         "labels": shown["labels"],
         "comparison": comparison,
         "refused": refused,
+        "headline": _headline(comparison),
         "table": shown,
+        "baseline": baseline,
+        "ratios": across.ratios(finished, baseline),
+        "profile": across.profile(finished),
+        "fairness": across.fairness(views),
         "arms": {arm: _arm([run["metrics"] for run in runs if run["arm"] == arm], record, arm)
                  for arm in dict.fromkeys(view.arm for view in views)},
         "runs": runs,
@@ -90,12 +134,15 @@ def mean_of_trees(trees: Sequence[Any]) -> Any:
     return statistics.fmean(numbers) if numbers and len(numbers) == len(trees) else None
 
 
-def _compared(directory: Path) -> tuple[dict[str, Any] | None, str | None]:
-    """A report is also made of runs that allow no verdict; it says then why there is none."""
-    try:
-        return compare(directory).as_dict(), None
-    except (RejectedError, UsageError) as error:
-        return None, f"{error}" + (f" ({error.hint})" if error.hint else "")
+def _headline(comparison: dict[str, Any] | None) -> dict[str, float | None]:
+    """The interval of the time saved: that of the ratio, read as 1 - 1 / ratio."""
+    ends = {end: None if comparison is None else comparison[end] for end in ("low", "high")}
+    return {f"time_saved_{end}": 1 - 1 / value if value else None for end, value in ends.items()}
+
+
+def _finished(view: ArmView) -> bool:
+    """An arm that was cut short did less work; its time says nothing."""
+    return any(event.key == "run_stop" and event.value.get("status") == "success" for event in view.events)
 
 
 def _facts(record: RunRecord, directory: Path) -> dict[str, Any]:

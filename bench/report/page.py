@@ -12,7 +12,7 @@ from bench.report.figure import Column, Figure, Table
 from bench.report.figures import environment
 from bench.report.headline import Card
 from bench.report.material import Material
-from bench.report.numbers import Number, Words, written
+from bench.report.numbers import Number, Words, at, written
 from leaderboard.site import html
 from leaderboard.site.html import Markup, join, tag
 from leaderboard.site.svg import Ink, swatch
@@ -134,7 +134,11 @@ def _section(material: Material, figure: Figure, chips: Sequence[tuple[str, str]
         )
         if chips and figure.drawings
         else "",
-        *(_table(material, table, figure.open_tables) for table in figure.tables),
+        tag(
+            "div",
+            *(_table(material, table, figure.open_tables) for table in figure.tables if table.rows),
+            class_="tables",
+        ),
         aria_labelledby=figure.key,
     )
 
@@ -185,8 +189,6 @@ def _head(column: Column) -> Markup:
 
 def _cell(material: Material, column: Column, cell: str | Number | tuple[str | Number, ...]) -> Markup:
     parts = cell if isinstance(cell, tuple) else (cell,)
-    from bench.report.numbers import at
-
     first = next((part for part in parts if isinstance(part, Number)), None)
     value = (
         (at(material.document, first.key) if first else cell)

@@ -64,7 +64,7 @@ def _curves(record: RunRecord) -> list[Drawing]:
     """One picture a tenant, with every arm and seed."""
     runs = [plots.learnt(view) for view in record.views]
     tenants = dict.fromkeys(tenant for run in runs for tenant in run.curves)
-    return [plots.accuracy(runs, tenant=tenant) for tenant in tenants]
+    return [plots.accuracy(runs, tenants=[tenant], name=tenant) for tenant in tenants]
 
 
 def _first_seed(record: RunRecord) -> list[ArmView]:

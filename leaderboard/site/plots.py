@@ -47,6 +47,8 @@ _ARMS = {
 _STRIP = 26
 _LANE = 22
 MAX_CELLS = 600
+MAX_MARKS = 16
+"""Of a curve; more would hide it."""
 
 
 def arm_ink(arm: str) -> Ink:
@@ -89,26 +91,28 @@ def accuracy(
     runs: Sequence[Learnt],
     axis: Axis = "wall",
     *,
-    tenant: str | None = None,
+    tenants: Sequence[str] | None = None,
+    name: str = "mean of all tenants",
     target: float | None = None,
     crossings: Sequence[Crossing] = (),
     width: float = 340,
 ) -> Drawing:
-    """Accuracy of one tenant, or the mean of all, against time or work: every seed thin, their mean and range.
+    """Accuracy of one tenant or the mean of several against time or work: every seed thin, their mean and range.
 
     Args:
+      tenants: whose; None: of all.
+      name: what these are called.
       target: accuracy to reach; a dotted line.
       crossings: drawn on the target line.
     """
     by_arm: dict[str, list[list[Point]]] = {}
     for run in runs:
-        points = _points(run, axis, tenant)
+        points = _points(run, axis, tenants)
         if points:
             by_arm.setdefault(run.arm, []).append(points)
     far = max((x for seeds in by_arm.values() for points in seeds for x, _ in points), default=0.0) or 1.0
     ground = plot(width, 220, (0.0, far), (0.0, 1.0))
-    what = tenant or ("mean of all tenants" if any(len(run.curves) > 1 for run in runs) else "accuracy")
-    drawn = [label(what, ground.left, 9, kind="strong")]
+    drawn = [label(name, ground.left, 9, kind="strong")]
     drawn += ground.axes(AXES[axis], "accuracy", x_form=tick, y_form=percent)
     said = []
     for arm, seeds in by_arm.items():
@@ -125,6 +129,8 @@ def accuracy(
             drawn.append(line(places[0], ink, width=2.2))
         size = 3.5 if len(seeds) == 1 else 2.2
         for points, shown in zip(seeds, places, strict=True):
+            if len(points) > MAX_MARKS:
+                continue
             drawn += [
                 mark(*place, ink, size=size, tip=f"{arm}: {100 * y:.1f} % at {tick(round(x, 1))}")
                 for (x, y), place in zip(points, shown, strict=True)
@@ -143,7 +149,7 @@ def accuracy(
             tip = f"{crossing.arm} reaches the target between {tick(round(crossing.low, 1))} and {tick(round(crossing.high, 1))}"  # noqa: E501
             drawn.append(bar(start, height, stop - start, 4, f"fill-{arm_ink(crossing.arm).colour}", tip=tip))
     return Drawing(
-        title=f"Accuracy against {AXES[axis]}, {what}",
+        title=f"Accuracy against {AXES[axis]}, {name}",
         about="; ".join(said) or "No evaluation was recorded.",
         width=width,
         height=220,
@@ -194,9 +200,9 @@ def timeline(
     )
 
 
-def _points(run: Learnt, axis: Axis, tenant: str | None) -> list[Point]:
-    """The curve of a tenant; of all, the mean at every moment at which one was evaluated."""
-    curves = [own for name, own in run.curves.items() if tenant in (None, name) and own]
+def _points(run: Learnt, axis: Axis, tenants: Sequence[str] | None) -> list[Point]:
+    """The curve of a tenant; of several, the mean at every moment at which one was evaluated."""
+    curves = [own for name, own in run.curves.items() if own and (tenants is None or name in tenants)]
     if not curves:
         return []
     times = sorted({point["t_s"] for own in curves for point in own})

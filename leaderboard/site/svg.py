@@ -162,6 +162,11 @@ def plot(
     )
 
 
+def beside(count: int) -> float:
+    """The width of each of `count` drawings that stand beside each other, three or four in a row."""
+    return 262.0 if count == 4 or count > 6 else 340.0
+
+
 def line(points: Iterable[Point], ink: Ink, *, width: float = 2, opacity: float | None = None) -> Markup:
     """A line through points."""
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -163,7 +163,7 @@ def test_an_altered_model_file_is_named_before_anything_is_written(
         (("verify",), "nothing to verify"),
         (("verify", "--explain", "E999"), "code 'E999' not found"),
         (("submit", "nowhere"), "run directory nowhere not found"),
-        (("report", "nowhere"), "nowhere holds no run.json"),
+        (("report", "nowhere"), "run directory nowhere not found"),
         (("leaderboard", "build", "--data", "nowhere"), "board folder nowhere not found"),
         (("leaderboard", "serve", "--out", "nowhere"), "nowhere holds no site"),
         (("tasks", "show", "maths"), "Did you mean 'math'"),

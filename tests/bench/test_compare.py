@@ -276,5 +276,5 @@ def test_a_report_overwrites_pages_and_nothing_else(run_dir: Path, tmp_path: Pat
         out = tmp_path / "missing" / "x.html"
     before = sorted(p.name for p in tmp_path.rglob("*"))
     with pytest.raises(UsageError, match="--out"):
-        report_command(run_dir, out)
+        report_command([run_dir], out, None)
     assert sorted(p.name for p in tmp_path.rglob("*")) == before

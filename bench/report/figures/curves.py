@@ -8,6 +8,8 @@ from bench.report.numbers import Number, pointer
 from leaderboard.site import plots
 from leaderboard.site.plots import AXES
 
+MAX_PANELS = 9
+
 
 def accuracy(material: Material) -> Figure:
     """The mean over tenants on all three axes, then each tenant against wall time."""
@@ -17,7 +19,7 @@ def accuracy(material: Material) -> Figure:
     runs = material.learnt
     drawings = [plots.accuracy(runs, axis) for axis in AXES]
     if len(material.tenants) > 1:
-        drawings += [plots.accuracy(runs, tenant=tenant) for tenant in material.tenants]
+        drawings += [plots.accuracy(runs, tenants=own, name=name) for name, own in _panels(material).items()]
     seeds = len(material.record.header.seeds)
     many = "Thin: every seed; thick: their mean; shaded: from the lowest to the highest seed. "
     return Figure(
@@ -32,6 +34,16 @@ def accuracy(material: Material) -> Figure:
         legend=[(plots.arm_ink(arm), arm) for arm in material.arms],
         tables=[_before_and_after(material)],
     )
+
+
+def _panels(material: Material) -> dict[str, list[str]]:
+    """Tenants by the name of their panel: each its own, or where they are many, those of a task together."""
+    if len(material.tenants) <= MAX_PANELS:
+        return {tenant: [tenant] for tenant in material.tenants}
+    panels: dict[str, list[str]] = {}
+    for info in material.record.header.tenants:
+        panels.setdefault(f"mean of {', '.join(info.env_ids)}", []).append(info.tenant)
+    return panels
 
 
 def _before_and_after(material: Material) -> Table:

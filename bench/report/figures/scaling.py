@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.report.figure import Column, Figure, Table
+from bench.report.material import Material
+from bench.report.numbers import Number, pointer
 from leaderboard.site import plots
 from leaderboard.site.html import Markup
 from leaderboard.site.svg import Drawing, Form, Ink, label, line, mark, percent, plot, tick
@@ -14,6 +17,57 @@ PANELS: tuple[tuple[str, str, bool, Form], ...] = (
     ("throughput_consumed", "tokens learnt per second", False, tick),
     ("p95_completion_s", "95 % of the tenants are done after (s, logarithmic)", True, tick),
 )
+
+
+def scaling(material: Material) -> Figure:
+    """The study beside the run."""
+    title = "Scaling with the number of tenants"
+    found = material.document["study"]
+    if found is None:
+        return Figure(
+            key="scaling",
+            title=title,
+            absent="Scaling needs a study: `bench study tenants --tenants 1,2,4,8 --out runs/tenants`, then "
+            "`bench report runs/tenants`.",
+        )
+    cells = (
+        ("time", "t_work_s", "seconds"),
+        ("over S0", "speedup_over_s0", "times"),
+        ("over S1", "speedup_over_s1", "times"),
+        ("busy", "util_busy", "percent"),
+        ("useful", "util_useful", "percent"),
+        ("tokens learnt / s", "throughput_consumed", "rate"),
+        ("95 % done after", "p95_completion_s", "seconds"),
+        ("accuracy gained", "accuracy_change", "points"),
+    )
+    rows = [
+        [
+            Number(key=pointer("study", "rows", place, "tenants"), form="count"),
+            row["arm"],
+            *(Number(key=pointer("study", "rows", place, key), form=form) for _, key, form in cells),
+        ]
+        for place, row in enumerate(found["rows"])
+    ]
+    return Figure(
+        key="scaling",
+        title=title,
+        lead=[
+            "One record a number of tenants, each at equal work between its arms. Where one tenant leaves the device "
+            "idle, more of them fill it; asynchrony fills what is left."
+        ],
+        drawings=drawings(found),
+        legend=legend(found),
+        tables=[
+            Table(
+                caption="The study, means over seeds",
+                columns=[
+                    Column(title="tenants"), Column(title="arm", kind="text"),
+                    *(Column(title=name) for name, *_ in cells),
+                ],
+                rows=rows,
+            )
+        ],
+    )  # fmt: skip
 
 
 def drawings(study: dict[str, Any]) -> list[Drawing]:

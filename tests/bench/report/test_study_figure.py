@@ -9,7 +9,10 @@ from xml.etree import ElementTree
 import pytest
 
 from bench import study
+from bench.errors import UsageError
 from bench.report import write_study_figure
+from bench.report.figures import all_figures
+from bench.report.material import gather
 from tests.leaderboard import golden
 
 
@@ -29,3 +32,16 @@ def test_the_figure_has_a_line_an_arm_and_says_what_is_simulated(out: Path) -> N
     panels = 4
     assert len(lines) == 2 * panels + 2
     assert any("SIMULATED" in (e.text or "") for e in drawn.iter())
+
+
+def test_a_page_about_a_study_is_about_its_largest_run_and_has_the_scaling(out: Path) -> None:
+    material = gather(out)
+    assert material.document["run"]["path"].endswith("n006")
+    assert material.document["study"] == study.as_dict(out)
+    scaling = next(figure for figure in all_figures(material) if figure.key == "scaling")
+    assert len(scaling.drawings) == 4 and len(scaling.tables[0].rows) == 4
+
+
+def test_a_folder_without_runs_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"holds no run\.json, and no records of a study"):
+        gather(tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,14 +10,10 @@ import pytest
 
 from leaderboard.site import build
 from leaderboard.submit import submit
+from tests.browser import BROWSER, needs_browser
 from tests.leaderboard import golden
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(BROWSER is None, reason="no chromium or google-chrome on PATH"),
-]
+pytestmark = [pytest.mark.browser, needs_browser]
 
 
 def dom(page: Path, profile: Path, fragment: str = "") -> str:
