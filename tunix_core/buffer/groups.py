@@ -114,6 +114,10 @@ class TenantBuffer:
         group.oldest_version = oldest if group.oldest_version is None else min(oldest, group.oldest_version)
         return len(group.trajectories) == self.spec.group_size
 
+    def peek(self, ordinals: Sequence[int]) -> list[Trajectory]:
+        """What has arrived of some groups, by ordinal and sample; they stay."""
+        return [t for k in ordinals for _, t in sorted(self._groups[k].trajectories.items())]
+
     def take(self, ordinals: Sequence[int], fate: Fate) -> list[Group]:
         """Removes complete groups and settles them; errored and filtered members keep their own fates."""
         taken = []
