@@ -16,7 +16,7 @@ from leaderboard.stats.aggregate import (
     profile_score,
     stratified_bootstrap,
 )
-from leaderboard.stats.crossing import Crossing, EvalPoint, crossing, crossing_estimate
+from leaderboard.stats.crossing import Crossing, EvalPoint, crossing, isotonic
 from leaderboard.stats.parity import Parity, parity
 from leaderboard.stats.planning import pairs_needed, runs_needed
 from leaderboard.stats.ratios import (
@@ -43,11 +43,11 @@ __all__ = [
     "claim",
     "clustered_accuracy",
     "crossing",
-    "crossing_estimate",
     "geometric_mean",
     "holm",
     "iqm",
     "iqm_interval",
+    "isotonic",
     "normal_quantile",
     "paired_ratio",
     "pairs_needed",
