@@ -1,6 +1,6 @@
 """Statistics of comparisons: pure functions of numbers, seeded where they draw, no scipy; for board and bench alike.
 
-`student` quantiles, `ratios` of paired times and what may be said of them, `parity` of accuracy, `aggregate`
+`student` quantiles, `ratios` of paired times, `parity` of accuracy, `aggregate`
 views of a suite, `crossing` of a target, `planning` of a sample. numpy is loaded by what resamples, when called.
 """
 
@@ -20,10 +20,8 @@ from leaderboard.stats.crossing import Crossing, EvalPoint, crossing, isotonic
 from leaderboard.stats.parity import Parity, parity
 from leaderboard.stats.planning import pairs_needed, runs_needed
 from leaderboard.stats.ratios import (
-    Claim,
     Ratio,
     SuiteRatio,
-    claim,
     geometric_mean,
     holm,
     paired_ratio,
@@ -32,7 +30,6 @@ from leaderboard.stats.ratios import (
 from leaderboard.stats.student import normal_quantile, t_cdf, t_quantile
 
 __all__ = [
-    "Claim",
     "Crossing",
     "EvalPoint",
     "Interval",
@@ -40,7 +37,6 @@ __all__ = [
     "ProfileLine",
     "Ratio",
     "SuiteRatio",
-    "claim",
     "clustered_accuracy",
     "crossing",
     "geometric_mean",

@@ -49,8 +49,9 @@ def crossing(points: Sequence[EvalPoint], target: float) -> Crossing:
 
     The first pass is a biased time: early where evaluations are many and noisy, late where they are rare (-15 % to
     +15 % in the study of tests/leaderboard/stats/test_crossing.py). The estimate is the middle of the two evaluations
-    between which the isotonic fit of the whole curve, weighted by items, steps over the target: within 3 %. Where a
-    curve falls back so far that its fit never does, it is the middle of (low, high].
+    between which the isotonic fit of the whole curve, weighted by items, steps over the target; its geometric mean
+    over runs is within 3 % there. Where a curve falls back so far that its fit never does, it is the middle of
+    (low, high].
     """
     if any(a.at > b.at for a, b in itertools.pairwise(points)):
         raise ValueError("evaluations are in the order in which their snapshots were taken")
@@ -70,7 +71,10 @@ def crossing(points: Sequence[EvalPoint], target: float) -> Crossing:
 
 
 def isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The closest sequence, by weighted squares, that never falls. Source: Ayer et al. 1955 (pool adjacent violators)."""
+    """The closest sequence, by weighted squares, that never falls.
+
+    Source: Ayer et al. 1955 (pool adjacent violators).
+    """
     blocks: list[tuple[float, float, int]] = []
     for value, weight in zip(values, weights, strict=True):
         mean, total, count = value, float(weight), 1

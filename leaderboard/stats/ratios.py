@@ -1,4 +1,4 @@
-"""Ratios of times over paired runs: one pair of arms, a suite of tasks, and what may be said of either."""
+"""Ratios of times over paired runs: one pair of arms, or a suite of tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from leaderboard.stats.student import t_cdf, t_quantile
+from leaderboard.stats.student import normal_quantile, t_cdf, t_quantile
 
 K = TypeVar("K", bound=Hashable)
 
@@ -57,14 +57,6 @@ class SuiteRatio:
     by_task: dict[str, Ratio]
     adjusted_p: dict[str, float]
     """Holm-adjusted p-values of the tasks that have one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """What the data allow to be said of a ratio, and the sentence."""
-
-    kind: Literal["faster", "slower", "no detectable difference", "observation", "lost"]
-    sentence: str
 
 
 def geometric_mean(values: Iterable[float]) -> float:
@@ -165,37 +157,6 @@ def holm(p_values: Mapping[K, float]) -> dict[K, float]:
     return {key: adjusted[key] for key in p_values}
 
 
-def claim(ratio: Ratio | SuiteRatio, floor: Ratio | None = None, *, what: str = "time") -> Claim:
-    """What may be said: a difference only where the interval excludes 1 and lies outside the A/A noise floor.
-
-    Args:
-      floor: the ratio of a pair of equal arms; None where none was run, which the sentence says.
-      what: of what the ratio is.
-    """
-    shown = f"{ratio.ratio:.2f}×"
-    if not 0 < ratio.ratio < math.inf:
-        return Claim(kind="lost", sentence=f"no ratio of {what}: a run never got there")
-    if ratio.low is None or ratio.high is None:
-        return Claim(
-            kind="observation", sentence=f"{shown} {what}, without an interval: an observation, not a claim"
-        )
-    interval = f"{shown}, 95 % interval {ratio.low:.2f} to {ratio.high:.2f}"
-    noise = "no A/A pair was run"
-    edge = 1.0
-    if floor is not None:
-        ends = [floor.ratio, floor.low, floor.high]
-        edge = math.exp(max(abs(math.log(end)) for end in ends if end))
-        noise = f"A/A noise {1 / edge:.2f} to {edge:.2f}"
-    inside = 1 / edge <= ratio.ratio <= edge
-    if ratio.low <= 1.0 <= ratio.high or inside:
-        return Claim(
-            kind="no detectable difference",
-            sentence=f"no detectable difference in {what} ({interval}; {noise})",
-        )
-    kind = "faster" if ratio.ratio > 1 else "slower"
-    return Claim(kind=kind, sentence=f"{kind}: {interval}; {noise}")
-
-
 def _student(logs: list[float], confidence: float) -> Ratio:
     n, mean = len(logs), statistics.fmean(logs)
     if n < 2:
@@ -214,11 +175,14 @@ def _bootstrap(
 
     rng = np.random.default_rng(seed)
     total = np.zeros(resamples)
+    df = sum(len(own) - 1 for own in logs)
+    # the spread is estimated too: Student's quantile in place of the normal one that a bootstrap amounts to
+    wider = t_quantile(0.5 + confidence / 2, df) / normal_quantile(0.5 + confidence / 2)
     for own in logs:
         values = np.array([own[s] for s in sorted(own)])
         mean, n = values.mean(), len(values)
-        # drawing n of n again spreads sqrt((n - 1) / n) too little: a tenth at five seeds
-        values = mean + (values - mean) * math.sqrt(n / (n - 1))
+        # and drawing n of n again spreads sqrt((n - 1) / n) too little: a tenth at five seeds
+        values = mean + (values - mean) * math.sqrt(n / (n - 1)) * wider
         total += values[rng.integers(n, size=(resamples, n))].mean(axis=1)
     low, high = np.quantile(total / len(logs), [(1 - confidence) / 2, (1 + confidence) / 2])
     return math.exp(low), math.exp(high)

@@ -13,7 +13,6 @@ from leaderboard import metrics
 from leaderboard.metrics import pairing, work
 from leaderboard.records import ArmView, RunRecord
 from leaderboard.schema import EventLine
-from leaderboard.stats import wilson
 from tests.leaderboard import golden
 
 S1_WORK = 0.300 + 0.001 + 0.290
@@ -175,11 +174,3 @@ def test_only_seeds_of_both_arms_are_paired() -> None:
 def test_an_interrupted_arm_is_not_compared(run: Path) -> None:
     golden.edit_line(run, "events.jsonl", -1, lambda e: e.update(value={"status": "interrupted"}))
     assert metrics.results(RunRecord.open(run))["comparison"]["arms"] == {}
-
-
-@pytest.mark.parametrize(
-    ("successes", "n", "low", "high"),
-    [(8, 10, 0.4901625, 0.9433178), (0, 10, 0.0, 0.2775328), (0, 0, 0.0, 1.0)],
-)
-def test_wilson_interval(successes: int, n: int, low: float, high: float) -> None:
-    assert wilson(successes, n) == pytest.approx((low, high), abs=1e-6)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import math
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,13 +53,63 @@ def test_seeds_that_agree_on_too_few_items_prove_nothing() -> None:
 def test_an_inferior_product_passes_one_time_in_twenty() -> None:
     """At a true difference of exactly the margin; the test's size is what its name says."""
     draw = random.Random(1).gauss
-    trials = 3000
+    trials = 1000
     passed = sum(
         parity({s: [draw(-0.02, 0.03)] * 300 for s in range(5)}, margin=0.02).verdict == "pass"
         for _ in range(trials)
     )
-    # 3 standard errors: 3 * sqrt(0.05 * 0.95 / 3000) = 0.012
-    assert passed / trials == pytest.approx(0.05, abs=0.012)
+    # 3 standard errors: 3 * sqrt(0.05 * 0.95 / 1000) = 0.021
+    assert passed / trials == pytest.approx(0.05, abs=0.021)
+
+
+# item differences: 15 % of pairs are discordant, whichever arm is right
+DISCORDANT = 0.15
+
+
+def drawn(rng: np.random.Generator, means: np.ndarray, items: int) -> np.ndarray:
+    """[..., items] differences in -1, 0, 1 with given means."""
+    u = rng.random((*means.shape, items))
+    lost = (DISCORDANT - means[..., None]) / 2
+    return np.where(u < lost, -1.0, np.where(u > 1 - DISCORDANT + lost, 1.0, 0.0))
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5, 1.0], ids=["tenants apart", "half together", "together"])
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_an_inferior_product_passes_at_most_one_time_in_twenty(seeds: int, shared: float) -> None:
+    """At a true loss of the margin; tenants differ in what they lose, and may rise and fall with their seed."""
+    rng = np.random.default_rng([seeds, int(10 * shared)])
+    trials, tenants, items, margin, spread = 500, 3, 100, 0.02, 0.02
+    luck = math.sqrt(shared) * rng.normal(0, spread, (trials, seeds, 1))
+    luck = luck + math.sqrt(1 - shared) * rng.normal(0, spread, (trials, seeds, tenants))
+    scores = drawn(rng, -margin + np.array([-0.02, 0.0, 0.02]) + luck, items)
+    passed = 0
+    for trial in scores:
+        clusters = {(s, t): trial[s, t].tolist() for s in range(seeds) for t in range(tenants)}
+        passed += parity(clusters, margin).verdict == "pass"
+    # 2 standard errors of 500 trials are 0.019
+    assert passed / trials <= 0.05 + 0.019
+
+
+@pytest.mark.parametrize(
+    ("items", "margin", "power"), [(512, 0.03, 0.54), (512, 0.05, 0.90), (1024, 0.02, 0.51)]
+)
+def test_the_power_of_one_seed_is_the_published_one(items: int, margin: float, power: float) -> None:
+    rng = np.random.default_rng([items, int(100 * margin)])
+    rows = drawn(rng, np.zeros(500), items)
+    passed = np.mean([parity({0: row.tolist()}, margin).verdict == "pass" for row in rows])
+    # two standard errors of 500 trials; the pairs added cost a point or two where items are few
+    assert passed == pytest.approx(power, abs=0.05)
+
+
+def test_tenants_are_fixed_and_seeds_are_the_unit() -> None:
+    # tenants differ by 0.4, seeds by nothing: the difference is known as well as its items allow
+    apart = {(s, t): [-0.2 if t else 0.2] * 100 for s in range(3) for t in range(2)}
+    found = parity(apart, margin=0.1)
+    assert (found.difference, found.n, found.unit, found.verdict) == (0.0, 3, "seeds", "pass")
+    with pytest.raises(ValueError, match="same tenants"):
+        parity({(0, "a"): [0.0], (1, "b"): [0.0]}, margin=0.1)
+    with pytest.raises(ValueError, match="no item"):
+        parity({0: []}, margin=0.1)
 
 
 @given(POINTS, st.randoms(use_true_random=False))
