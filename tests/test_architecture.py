@@ -22,7 +22,7 @@ FORBIDDEN = {
 LADDER = [
     {"types", "errors", "environment", "clock"},
     {"advantages", "losses", "kl", "packing", "schedule", "streams", "tenant", "tokens", "evaluation"},
-    {"model", "sampler", "learner", "telemetry", "scoring", "compile_cache"},
+    {"model", "pretrained", "sampler", "learner", "telemetry", "scoring", "compile_cache"},
     {"actor", "env_pool", "buffer", "rollout", "runspec", "selfcheck", "inbox"},
     {"checkpoint", "resume"},
     {"trainer", "testing"},

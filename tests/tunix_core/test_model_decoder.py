@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -20,9 +21,9 @@ from tunix_core.model.decoder import (
     empty_cache,
     empty_recent,
     flush,
-    rotary,
     write_prompt,
 )
+from tunix_core.model.rope import rope_table, rotate
 from tunix_core.testing import tiny_base
 
 BASE = tiny_base(layers=2)
@@ -130,15 +131,16 @@ def test_a_lane_outside_the_cache_is_dropped() -> None:
 
 def test_rotary_attention_depends_on_distance_alone() -> None:
     rng = np.random.default_rng(1)
+    config = dataclasses.replace(BASE.config, head_dim=8)
     q, k = (jnp.asarray(rng.normal(size=(1, 1, 1, 8)), jnp.float32) for _ in range(2))
 
     def score(i: int, j: int) -> float:
-        turned = rotary(q, jnp.asarray([[i]]), 1e4), rotary(k, jnp.asarray([[j]]), 1e4)
+        turned = [rotate(x, rope_table(jnp.asarray([[at]]), config)) for x, at in ((q, i), (k, j))]
         return float(jnp.sum(turned[0] * turned[1]))
 
     assert score(9, 4) == pytest.approx(score(25, 20), abs=1e-5)
     assert score(9, 4) != pytest.approx(score(9, 5), abs=1e-3)
-    np.testing.assert_array_equal(rotary(q, jnp.asarray([[0]]), 1e4), q)
+    np.testing.assert_array_equal(rotate(q, rope_table(jnp.asarray([[0]]), config)), q)
 
 
 def test_query_heads_share_key_heads_in_blocks() -> None:
@@ -147,12 +149,13 @@ def test_query_heads_share_key_heads_in_blocks() -> None:
     q = rng.normal(size=(1, 5, 4, 3)).astype(np.float32)
     k, v = (rng.normal(size=(1, 5, 2, 3)).astype(np.float32) for _ in range(2))
     mask = np.tril(np.ones((1, 5, 5), bool))
+    config = dataclasses.replace(BASE.config, query_scale=3**-0.5)
     expected = np.zeros((5, 4, 3))
     for h in range(4):
         scores = q[0, :, h] @ k[0, :, h // 2].T / np.sqrt(3)
         weights = np.exp(np.where(mask[0], scores, -np.inf))
         expected[:, h] = weights / weights.sum(-1, keepdims=True) @ v[0, :, h // 2]
-    np.testing.assert_allclose(attend(q, k, v, mask)[0], expected.reshape(5, 12), atol=1e-5)
+    np.testing.assert_allclose(attend(q, k, v, mask, config)[0], expected.reshape(5, 12), atol=1e-5)
 
 
 def test_segments_and_past_exclude_each_other() -> None:

@@ -88,9 +88,9 @@ def test_damage_is_named_with_its_remedy(folder: Path, damage: Callable[[Path], 
 
 def test_a_card_of_another_layout_is_refused(folder: Path) -> None:
     card = json.loads((folder / "m.json").read_text())
-    card["config"]["rope_scaling"] = 2
+    card["config"]["hidden"] = 2
     (folder / "m.json").write_text(json.dumps(card))
-    with pytest.raises(ConfigError, match="rope_scaling"):
+    with pytest.raises(ConfigError, match="hidden"):
         load_base("m", folder)
 
 

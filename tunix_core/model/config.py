@@ -1,20 +1,40 @@
-"""Shape of a Llama-family decoder; everything the code needs to know about a checkpoint."""
+"""Shape of a decoder of the Llama, Qwen, Gemma and Mistral families: all the code needs to know of a checkpoint."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tunix_core.errors import ConfigError
+
+RopeKind = Literal["linear", "llama3", "yarn", "factors"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RopeScaling:
+    """How rotary frequencies are stretched past the context that a model was first trained on."""
+
+    kind: RopeKind
+    factor: float = 1.0
+    original_max_position_embeddings: int = 0
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
+    """llama3: wavelengths between original / high and original / low are blended."""
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    attention_factor: float | None = None
+    """yarn: rotations that bound the blend, and what scores grow by (None: 0.1 ln factor + 1, squared)."""
+    factors: tuple[float, ...] = ()
+    """factors: what each of the head_dim / 2 frequencies is divided by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """Sizes and constants of a decoder with RMSNorm, rotary positions, grouped-query attention and SwiGLU.
+    """Sizes and constants of a decoder with RMSNorm, rotary positions, grouped-query attention and a gated MLP.
 
-    Field names follow the `config.json` of Hugging Face's Llama family, so that real checkpoints map 1:1.
+    Field names follow the `config.json` of Hugging Face's Llama family where it has one; the defaults are Llama's.
     """
 
     vocab_size: int
@@ -28,6 +48,25 @@ class ModelConfig:
     rope_theta: float = 10_000.0
     rms_norm_eps: float = 1e-5
     tie_word_embeddings: bool = True
+    hidden_act: Literal["silu", "gelu_pytorch_tanh"] = "silu"
+    attention_bias: bool = False
+    """Of q, k and v (Qwen 2)."""
+    qk_norm: bool = False
+    """Queries and keys of every head are normed before they are rotated (Qwen 3, Gemma 3)."""
+    post_norms: bool = False
+    """What attention and MLP give is normed once more before it is added (Gemma)."""
+    embed_scale: float = 1.0
+    query_scale: float | None = None
+    """Of scores; None: head_dim ** -0.5."""
+    attn_logit_softcap: float | None = None
+    final_logit_softcap: float | None = None
+    rope_scaling: RopeScaling | None = None
+    sliding_window: int | None = None
+    """In a local layer a token sees itself and the sliding_window - 1 tokens before it."""
+    local_layers: tuple[bool, ...] = ()
+    """Which layers are local; empty: none."""
+    local_rope_theta: float | None = None
+    """Of local layers, without scaling; None: as the other layers (Gemma 3 has two)."""
 
     def __post_init__(self) -> None:
         if self.num_attention_heads % self.num_key_value_heads:
@@ -37,6 +76,26 @@ class ModelConfig:
             )
         if self.head_dim % 2:
             raise ConfigError(f"model config: head_dim {self.head_dim} must be even for rotary positions")
+        if self.local_layers and (
+            len(self.local_layers) != self.num_hidden_layers or (self.sliding_window or 0) < 1
+        ):
+            raise ConfigError(
+                f"model config: {len(self.local_layers)} local_layers and sliding_window {self.sliding_window} "
+                f"for {self.num_hidden_layers} layers; local layers need one entry a layer and a window"
+            )
+        if self.hidden_act not in ("silu", "gelu_pytorch_tanh"):
+            raise ConfigError(
+                f"model config: hidden_act {self.hidden_act!r}; known are 'silu', 'gelu_pytorch_tanh'"
+            )
+        if (scaling := self.rope_scaling) is not None:
+            if scaling.kind == "factors" and len(scaling.factors) != self.head_dim // 2:
+                raise ConfigError(
+                    f"model config: {len(scaling.factors)} rope factors for head_dim {self.head_dim}"
+                )
+            if scaling.kind in ("llama3", "yarn") and scaling.original_max_position_embeddings < 1:
+                raise ConfigError(
+                    f"model config: {scaling.kind} rope scaling needs original_max_position_embeddings"
+                )
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> ModelConfig:
@@ -45,7 +104,12 @@ class ModelConfig:
         unknown = sorted(set(values) - known)
         if unknown:
             raise ConfigError(f"model config: unknown keys {unknown}; known are {sorted(known)}")
+        values = dict(values)
         try:
+            if (scaling := values.get("rope_scaling")) is not None:
+                scaling = {**scaling, "factors": tuple(scaling.get("factors", ()))}
+                values["rope_scaling"] = RopeScaling(**scaling)
+            values["local_layers"] = tuple(values.get("local_layers", ()))
             return cls(**values)
         except TypeError as e:
             raise ConfigError(f"model config: {e}") from e
@@ -71,3 +135,23 @@ def lora_targets(config: ModelConfig) -> dict[str, tuple[int, int]]:
         "up_proj": (d, f),
         "down_proj": (f, d),
     }
+
+
+def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Shape of every weight by its dotted name in the decoder's own layout; those of layers are stacked."""
+    c, layers = config, config.num_hidden_layers
+    shapes: dict[str, tuple[int, ...]] = {"embed_tokens": (c.vocab_size, c.hidden_size)}
+    if not c.tie_word_embeddings:
+        shapes["lm_head"] = (c.hidden_size, c.vocab_size)
+    shapes["norm.scale"] = (c.hidden_size,)
+    norms = ["input_layernorm", "post_attention_layernorm"]
+    if c.post_norms:
+        norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
+    shapes |= {f"layers.{name}.scale": (layers, c.hidden_size) for name in norms}
+    if c.qk_norm:
+        shapes |= {f"layers.{name}.scale": (layers, c.head_dim) for name in ("q_norm", "k_norm")}
+    for name, (d_in, d_out) in lora_targets(c).items():
+        shapes[f"layers.{name}.kernel"] = (layers, d_in, d_out)
+        if c.attention_bias and name in ("q_proj", "k_proj", "v_proj"):
+            shapes[f"layers.{name}.bias"] = (layers, d_out)
+    return shapes

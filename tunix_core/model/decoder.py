@@ -1,4 +1,7 @@
-"""The decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU, with a LoRA pair on every matrix.
+"""The decoder: RMSNorm, rotary positions, grouped-query attention, a gated MLP, with a LoRA pair on every matrix.
+
+What the families differ in (biases, norms of queries and keys, norms after a sublayer, soft caps, local layers)
+is read off the config when the program is traced: a family pays for what it has.
 
 One forward serves learner, prefill and decode. A token sees the earlier tokens of its own segment in the batch at
 hand and, in decode, what its row has in the cache: what lies beyond is stale and never read. The forward returns
@@ -8,6 +11,7 @@ them at once: writing into the big arrays at every token costs more than the lay
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -16,6 +20,7 @@ import jax.numpy as jnp
 
 from tunix_core.model.config import ModelConfig
 from tunix_core.model.lora import Factors, multi_lora
+from tunix_core.model.rope import Rope, rope_table, rotate
 from tunix_core.types import Array
 
 NEG = -1e30  # finite, so that a fully masked row gives a uniform softmax and no NaN
@@ -46,6 +51,13 @@ class Past(NamedTuple):
     recent: NewKV
     start: Array
     step: Array
+
+
+class Sight(NamedTuple):
+    """What all layers of a kind share: angles, and which tokens see which, bool [B, L, L] (without a past)."""
+
+    rope: Rope
+    mask: Array | None
 
 
 def empty_cache(config: ModelConfig, rows: int, length: int, dtype: jnp.dtype | str = "float32") -> KVCache:
@@ -84,40 +96,48 @@ def write_prompt(cache: KVCache, new: NewKV, rows: Array) -> KVCache:
     return KVCache(cache.k.at[:, rows].set(k, mode="drop"), cache.v.at[:, rows].set(v, mode="drop"))
 
 
-def rotary(x: Array, positions: Array, theta: float) -> Array:
-    """Rotates pairs (i, i + d/2) of x [B, L, H, d] by positions [B, L] (Su et al. 2021, arXiv 2104.09864)."""
-    half = x.shape[-1] // 2
-    frequency = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
-    angle = positions[..., None, None].astype(jnp.float32) * frequency
-    cos, sin = jnp.cos(angle), jnp.sin(angle)
-    x1, x2 = x[..., :half], x[..., half:]
-    return jnp.concatenate([x1 * cos - x2 * sin, x2 * cos + x1 * sin], axis=-1).astype(x.dtype)
+def _scores(products: Array, config: ModelConfig) -> Array:
+    """Scaled products of queries and keys as float32 scores, capped where the model caps them."""
+    scores = products.astype(jnp.float32)
+    cap = config.attn_logit_softcap
+    return scores if cap is None else cap * jnp.tanh(scores / cap)
 
 
-def attend(q: Array, k: Array, v: Array, mask: Array) -> Array:
+def _scale(config: ModelConfig) -> float:
+    return config.head_dim**-0.5 if config.query_scale is None else config.query_scale
+
+
+def attend(q: Array, k: Array, v: Array, mask: Array, config: ModelConfig) -> Array:
     """Grouped-query attention within a batch: q [B, L, H, d], k and v [B, L, K, d], mask bool [B, L, L]."""
     b, length, heads, d = q.shape
     q = q.reshape(b, length, k.shape[2], heads // k.shape[2], d)
-    scores = jnp.einsum("blkgd,bmkd->bkglm", q, k).astype(jnp.float32) * d**-0.5
+    scores = _scores(jnp.einsum("blkgd,bmkd->bkglm", q, k).astype(jnp.float32) * _scale(config), config)
     weights = jax.nn.softmax(jnp.where(mask[:, None, None], scores, NEG), axis=-1).astype(v.dtype)
     return jnp.einsum("bkglm,bmkd->blkgd", weights, v).reshape(b, length, heads * d)
 
 
-def attend_past(q: Array, k: Array, v: Array, past: Past) -> Array:
+def attend_past(
+    q: Array, k: Array, v: Array, past: Past, config: ModelConfig, local: Array | None = None
+) -> Array:
     """One token per row against its past and itself: q [S, 1, H, d], k and v [S, 1, K, d]; one layer's past.
 
-    Products are spelled out rather than left to `einsum`: a batch of S * K matrix-vector products is several
-    times slower on CPU than one fused multiply and sum.
+    `local` bool: whether this layer sees its window alone. Products are spelled out rather than left to
+    `einsum`: a batch of S * K matrix-vector products is several times slower on CPU than one fused multiply and sum.
     """
     s, _, heads, d = q.shape
     kv = k.shape[2]
-    q = q.reshape(s, kv, heads // kv, d) * d**-0.5
-    old = jnp.sum(q[..., None] * past.cache.k[:, :, None], axis=3).astype(jnp.float32)
-    seen = jnp.arange(past.cache.v.shape[2]) < past.start[:, None]
+    q = q.reshape(s, kv, heads // kv, d) * _scale(config)
+    old = _scores(jnp.sum(q[..., None] * past.cache.k[:, :, None], axis=3), config)
+    index, step = jnp.arange(past.cache.v.shape[2]), jnp.arange(past.recent.k.shape[1])
+    seen, near = index < past.start[:, None], step < past.step
+    if local is not None:
+        assert config.sliding_window is not None
+        seen &= ~local | (index > (past.start + past.step - config.sliding_window)[:, None])
+        near &= ~local | (step > past.step - config.sliding_window)
     old = jnp.where(seen[:, None, None], old, NEG)
-    recent = jnp.einsum("skgd,snkd->skgn", q, past.recent.k).astype(jnp.float32)
-    recent = jnp.where(jnp.arange(past.recent.k.shape[1]) < past.step, recent, NEG)
-    own = jnp.sum(q * k[:, 0, :, None], axis=-1, keepdims=True).astype(jnp.float32)
+    recent = _scores(jnp.einsum("skgd,snkd->skgn", q, past.recent.k), config)
+    recent = jnp.where(near, recent, NEG)
+    own = _scores(jnp.sum(q * k[:, 0, :, None], axis=-1, keepdims=True), config)
 
     top = jnp.maximum(jnp.maximum(old.max(-1, keepdims=True), recent.max(-1, keepdims=True)), own)
     old, recent, own = jnp.exp(old - top), jnp.exp(recent - top), jnp.exp(own - top)
@@ -145,12 +165,15 @@ class LoraDense(nn.Module):
     """A frozen matrix and each row's low-rank addition to it."""
 
     features: int
+    use_bias: bool = False
 
     @nn.compact
     def __call__(self, x: Array, lora: tuple[Array, Array] | None) -> Array:
         """x [B, L, in] -> [B, L, features]; lora is a row's (a [B, in, R], scaled b [B, R, features]) or None."""
         kernel = self.param("kernel", nn.initializers.lecun_normal(), (x.shape[-1], self.features))
         y = x @ kernel.astype(x.dtype)
+        if self.use_bias:
+            y += self.param("bias", nn.initializers.zeros, (self.features,)).astype(x.dtype)
         return y if lora is None else y + multi_lora(x, *lora).astype(x.dtype)
 
 
@@ -165,33 +188,45 @@ class Block(nn.Module):
         x: Array,
         lora: Factors | None,
         stored: tuple[KVCache, NewKV] | None,
+        local: Array | None,
         bounds: tuple[Array, Array] | None,
-        positions: Array,
-        mask: Array | None,
+        sights: tuple[Sight, Sight | None],
     ) -> tuple[Array, NewKV]:
-        """x [B, L, D], positions [B, L], mask bool [B, L, L] (without a past) -> (x, new keys and values)."""
+        """x [B, L, D], sights of global and of local layers -> (x, new keys and values)."""
         c, (b, length, _) = self.config, x.shape
+        sight = sights[0] if local is None else jax.tree.map(partial(jnp.where, local), sights[1], sights[0])
 
         def dense(name: str, features: int, h: Array) -> Array:
-            return LoraDense(features, name=name)(h, None if lora is None else lora[name])
+            biased = c.attention_bias and name in ("q_proj", "k_proj", "v_proj")
+            return LoraDense(features, biased, name=name)(h, None if lora is None else lora[name])
 
         def heads(name: str, n: int, h: Array) -> Array:
             return dense(name, n * c.head_dim, h).reshape(b, length, n, c.head_dim)
 
-        h = RMSNorm(c.rms_norm_eps, name="input_layernorm")(x)
-        q = rotary(heads("q_proj", c.num_attention_heads, h), positions, c.rope_theta)
-        k = rotary(heads("k_proj", c.num_key_value_heads, h), positions, c.rope_theta)
+        def norm(name: str, h: Array) -> Array:
+            return RMSNorm(c.rms_norm_eps, name=name)(h)
+
+        h = norm("input_layernorm", x)
+        q = heads("q_proj", c.num_attention_heads, h)
+        k = heads("k_proj", c.num_key_value_heads, h)
+        if c.qk_norm:
+            q, k = norm("q_norm", q), norm("k_norm", k)
+        q, k = rotate(q, sight.rope), rotate(k, sight.rope)
         v = heads("v_proj", c.num_key_value_heads, h)
         if stored is None:
-            mixed = attend(q, k, v, mask)
+            mixed = attend(q, k, v, sight.mask, c)
         else:
             assert bounds is not None  # both or neither
-            mixed = attend_past(q, k, v, Past(*stored, *bounds))
-        x = x + dense("o_proj", c.hidden_size, mixed)
+            mixed = attend_past(q, k, v, Past(*stored, *bounds), c, local)
+        h = dense("o_proj", c.hidden_size, mixed)
+        x = x + (norm("post_attention_layernorm", h) if c.post_norms else h)
 
-        h = RMSNorm(c.rms_norm_eps, name="post_attention_layernorm")(x)
-        gated = nn.silu(dense("gate_proj", c.intermediate_size, h)) * dense("up_proj", c.intermediate_size, h)
-        return x + dense("down_proj", c.hidden_size, gated), NewKV(k, v)
+        # Llama's checkpoints call the norm before the MLP by the name that Gemma's give to the one after attention
+        h = norm("pre_feedforward_layernorm" if c.post_norms else "post_attention_layernorm", x)
+        act = nn.silu if c.hidden_act == "silu" else nn.gelu
+        gated = act(dense("gate_proj", c.intermediate_size, h)) * dense("up_proj", c.intermediate_size, h)
+        h = dense("down_proj", c.hidden_size, gated)
+        return x + (norm("post_feedforward_layernorm", h) if c.post_norms else h), NewKV(k, v)
 
 
 class Decoder(nn.Module):
@@ -211,7 +246,7 @@ class Decoder(nn.Module):
             Block,
             variable_axes={"params": 0},
             split_rngs={"params": True},
-            in_axes=(0, 0, nn.broadcast, nn.broadcast, nn.broadcast),  # pyright: ignore[reportArgumentType]
+            in_axes=(0, 0, 0, nn.broadcast, nn.broadcast),  # pyright: ignore[reportArgumentType]
             out_axes=0,
             length=c.num_hidden_layers,
             unroll=c.num_hidden_layers if c.num_hidden_layers <= UNROLLED_LAYERS else 1,
@@ -239,19 +274,36 @@ class Decoder(nn.Module):
         """
         if (segment_ids is None) == (past is None):
             raise ValueError("give segment_ids (learner, prefill) or past (decode), exactly one of them")
-        mask = None
-        if segment_ids is not None:
-            same = segment_ids[:, :, None] == segment_ids[:, None, :]
-            index = jnp.arange(token_ids.shape[1])
-            mask = same & (segment_ids != 0)[:, :, None] & (index[:, None] >= index[None, :])[None]
-        elif token_ids.shape[1] != 1:
+        if past is not None and token_ids.shape[1] != 1:
             raise ValueError(f"decode takes one token per row, got {token_ids.shape[1]}")
+        c = self.config
+        mask = None if segment_ids is None else _causal(segment_ids)
+        local, nearby = None, None
+        if any(c.local_layers):
+            assert c.sliding_window is not None
+            local = jnp.asarray(c.local_layers)
+            near = positions[:, :, None] - positions[:, None, :] < c.sliding_window
+            nearby = Sight(rope_table(positions, c, local=True), None if mask is None else mask & near)
+        sights = (Sight(rope_table(positions, c), mask), nearby)
         x = self.embed_tokens[token_ids].astype(self.dtype)
+        if c.embed_scale != 1:
+            x *= jnp.asarray(c.embed_scale, self.dtype)
         stored, bounds = (None, None) if past is None else (past[:2], past[2:])
-        x, new = self.layers(x, lora, stored, bounds, positions, mask)
+        x, new = self.layers(x, lora, stored, local, bounds, sights)
         return self.norm(x), new
 
     def logits(self, hidden: Array) -> Array:
         """hidden [..., D] -> float32 [..., V]."""
-        head = self.embed_tokens.T if self.config.tie_word_embeddings else self.lm_head
-        return (hidden @ head.astype(hidden.dtype)).astype(jnp.float32)
+        c = self.config
+        head = self.embed_tokens.T if c.tie_word_embeddings else self.lm_head
+        logits = (hidden @ head.astype(hidden.dtype)).astype(jnp.float32)
+        if c.final_logit_softcap is not None:
+            logits = c.final_logit_softcap * jnp.tanh(logits / c.final_logit_softcap)
+        return logits
+
+
+def _causal(segment_ids: Array) -> Array:
+    """Who sees whom, bool [B, L, L]: the earlier tokens of one's own segment; nobody sees padding."""
+    same = segment_ids[:, :, None] == segment_ids[:, None, :]
+    index = jnp.arange(segment_ids.shape[1])
+    return same & (segment_ids != 0)[:, :, None] & (index[:, None] >= index[None, :])[None]
