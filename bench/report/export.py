@@ -30,6 +30,7 @@ def markdown(material: Material) -> str:
         + "".join(f"; {words(material, line)}" for line in card.more)
         for card in headline.cards(material)
     ]
+    parts += ["\n".join(_rows(material, headline.arms(material)))]
     for figure in figures.all_figures(material):
         parts += _section(material, figure)
     parts += ["## Make it again", f"```console\n{environment.reproduction(material)}\n```"]

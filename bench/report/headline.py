@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bench.report.figure import Table, columns
 from bench.report.material import Material
 from bench.report.numbers import Number, pointer
 from bench.verdict import Finding
@@ -36,6 +37,42 @@ def cards(material: Material) -> list[Card]:
     if material.document["comparison"] is None:
         return []
     return [*_time(material), _accuracy(material), _utilization(material), _noise(material)]
+
+
+def arms(material: Material) -> Table:
+    """Every arm on a line; the same figures as the table at the end of `bench run`."""
+    found = material.document["table"]
+    says = {line["arm"]: line["says"] for line in (material.document["comparison"] or {}).get("lines", ())}
+    rows = []
+    for place, arm in enumerate(found["arms"]):
+
+        def n(key: str, form: str, place: int = place) -> Number:
+            return Number(key=pointer("table", "arms", place, key), form=form)
+
+        base = arm["arm"] == found["baseline"]
+        known = arm["speedup_low"] is not None
+        interval = (" [", n("speedup_low", "times"), ", ", n("speedup_high", "times"), "]") if known else ()
+        rows.append(
+            [
+                arm["arm"],
+                says.get(arm["arm"], ""),
+                n("t_work_s", "seconds"),
+                "1 (base)" if base else (n("speedup", "times"), *interval),
+                n("util_busy", "percent"),
+                n("util_useful", "percent"),
+                (n("staleness_mean", "number"), " / ", n("staleness_max", "count")),
+                n("padding_train", "percent"),
+                n("recompiles", "count"),
+            ]
+        )
+    return Table(
+        caption="Every arm, means over seeds",
+        columns=columns(
+            "arm", "its ratio says", "time", "speed-up [95 %]", "busy", "useful", "staleness mean / max",
+            "padding in training", "recompiles", text=2,
+        ),
+        rows=rows,
+    )  # fmt: skip
 
 
 def verdict(material: Material) -> str:

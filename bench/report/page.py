@@ -12,7 +12,7 @@ from bench.report.figure import Column, Figure, Table
 from bench.report.figures import environment
 from bench.report.headline import Card
 from bench.report.material import Material
-from bench.report.numbers import Number, Words, at, written
+from bench.report.numbers import MISSING, Number, Words, at, written
 from leaderboard.site import html
 from leaderboard.site.html import Markup, join, tag
 from leaderboard.site.svg import Ink, swatch
@@ -94,6 +94,7 @@ def _headline(material: Material, chips: Sequence[tuple[str, str]]) -> Markup:
         tag("p", headline.verdict(material), class_="verdict"),
         tag("div", *(_card(material, card) for card in headline.cards(material)), class_="cards"),
         tag("ul", *(tag("li", whole) for _, whole in chips), class_="labels") if chips else "",
+        _table(material, headline.arms(material), True),
         aria_labelledby="verdict",
     )
 
@@ -170,7 +171,11 @@ def _table(material: Material, table: Table, is_open: bool) -> Markup:
         for row in table.rows
     )
     grid = tag(
-        "table", tag("caption", table.caption), tag("thead", head), tag("tbody", *body), class_="sortable"
+        "table",
+        tag("caption", table.caption, class_="unseen"),
+        tag("thead", head),
+        tag("tbody", *body),
+        class_="sortable",
     )
     scrolled = tag("div", grid, class_="scroll", tabindex=0, role="group", aria_label=table.caption)
     return tag("details", tag("summary", f"Table: {table.caption}"), scrolled, open=is_open)
@@ -189,16 +194,19 @@ def _head(column: Column) -> Markup:
 
 def _cell(material: Material, column: Column, cell: str | Number | tuple[str | Number, ...]) -> Markup:
     parts = cell if isinstance(cell, tuple) else (cell,)
-    first = next((part for part in parts if isinstance(part, Number)), None)
-    value = (
-        (at(material.document, first.key) if first else cell)
-        if column.kind == "number"
-        else "".join(part if isinstance(part, str) else written(material.document, part) for part in parts)
-    )
     return tag(
-        "td", words(material, parts), data_value="" if value is None else value,
+        "td", words(material, parts), data_value=_sorted_by(material, column, parts),
         class_="text wrap" if column.kind == "text" else None,
     )  # fmt: skip
+
+
+def _sorted_by(material: Material, column: Column, parts: Sequence[str | Number]) -> str:
+    """What a cell is sorted by: its words, or its first number; nothing where that is unknown."""
+    if column.kind == "text":
+        return "".join(part if isinstance(part, str) else written(material.document, part) for part in parts)
+    first = parts[0]
+    value = at(material.document, first.key) if isinstance(first, Number) else first.split(" ")[0]
+    return "" if value in (None, MISSING) else str(value)
 
 
 def _reproduce(material: Material) -> Markup:

@@ -74,7 +74,7 @@ class Learnt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
-    """Between two evaluations, at `low` and `high` on the axis, an arm's accuracy went past the target for good."""
+    """Between two evaluations, at `low` and `high` on the axis, one seed of an arm came to hold the target."""
 
     arm: str
     low: float
@@ -142,12 +142,13 @@ def accuracy(
         )
     if target is not None:
         drawn.append(rule(ground.left, ground.y(target), width - ground.right, ground.y(target), "target"))
-        drawn.append(label("target", width - ground.right, ground.y(target) - 4, anchor="end"))
-        for number, crossing in enumerate(crossings):
-            height = ground.y(target) + 5 * number - 2
+        lanes = list(dict.fromkeys(crossing.arm for crossing in crossings))
+        for crossing in crossings:
+            height = ground.y(target) + 5 * lanes.index(crossing.arm) + 2
             start, stop = ground.x(crossing.low), ground.x(crossing.high)
-            tip = f"{crossing.arm} reaches the target between {tick(round(crossing.low, 1))} and {tick(round(crossing.high, 1))}"  # noqa: E501
-            drawn.append(bar(start, height, stop - start, 4, f"fill-{arm_ink(crossing.arm).colour}", tip=tip))
+            ends = " and ".join(tick(round(end, 1)) for end in (crossing.low, crossing.high))
+            tip = f"{crossing.arm} reaches the dotted line between {ends}"
+            drawn.append(bar(start, height, stop - start, 3, f"fill-{arm_ink(crossing.arm).colour}", tip=tip))
     return Drawing(
         title=f"Accuracy against {AXES[axis]}, {name}",
         about="; ".join(said) or "No evaluation was recorded.",

@@ -6,7 +6,8 @@ from bench.report.figure import Figure, Table, columns
 from bench.report.material import Material
 from bench.report.numbers import Number, pointer
 from leaderboard.site import plots
-from leaderboard.site.plots import AXES
+from leaderboard.site.plots import AXES, Crossing
+from leaderboard.site.svg import Drawing
 
 MAX_PANELS = 9
 
@@ -19,7 +20,7 @@ def accuracy(material: Material) -> Figure:
     runs = material.learnt
     drawings = [plots.accuracy(runs, axis) for axis in AXES]
     if len(material.tenants) > 1:
-        drawings += [plots.accuracy(runs, tenants=own, name=name) for name, own in _panels(material).items()]
+        drawings += [_panel(material, name, own) for name, own in _panels(material).items()]
     seeds = len(material.record.header.seeds)
     many = "Thin: every seed; thick: their mean; shaded: from the lowest to the highest seed. "
     return Figure(
@@ -28,11 +29,61 @@ def accuracy(material: Material) -> Figure:
         lead=[
             (many if seeds > 1 else "")
             + "Two arms that coincide over samples and part over time learn the same and differ in speed alone. "
-            "A snapshot is scored after the clock has stopped and stands where it was taken."
+            "A snapshot is scored after the clock has stopped and stands where it was taken.",
+            *(
+                []
+                if not material.document["targets"]
+                else [
+                    f" Dotted: where {material.document['baseline']} ends, less ",
+                    Number(key="/margin", form="percent"),
+                    "; the short bars below it are the intervals in which each seed came to hold that twice in a row.",
+                ]
+            ),
         ],
         drawings=drawings,
         legend=[(plots.arm_ink(arm), arm) for arm in material.arms],
-        tables=[_before_and_after(material)],
+        tables=[_before_and_after(material), _reached(material)],
+    )
+
+
+def _panel(material: Material, name: str, tenants: list[str]) -> Drawing:
+    """One tenant's curves with its target, or several tenants' mean without."""
+    found = material.document["targets"].get(tenants[0]) if len(tenants) == 1 else None
+    crossings = [
+        Crossing(arm=arm, low=each["low_s"], high=each["high_s"])
+        for arm, own in (found["arms"] if found else {}).items()
+        for each in own["crossings"]
+        if each["low_s"] is not None
+    ]
+    return plots.accuracy(
+        material.learnt,
+        tenants=tenants,
+        name=name,
+        target=found["target"] if found else None,
+        crossings=crossings,
+    )
+
+
+def _reached(material: Material) -> Table:
+    rows = [
+        [
+            arm,
+            tenant,
+            Number(key=pointer("targets", tenant, "target"), form="percent"),
+            str(each["seed"]),
+            *(
+                Number(key=pointer("targets", tenant, "arms", arm, "crossings", place, end), form="seconds")
+                for end in ("low_s", "high_s")
+            ),
+        ]
+        for tenant, found in material.document["targets"].items()
+        for arm, own in found["arms"].items()
+        for place, each in enumerate(own["crossings"])
+    ]
+    return Table(
+        caption="When each seed came to hold the dotted line",
+        columns=columns("arm", "tenant", "level", "seed", "after", "by", text=2),
+        rows=rows,
     )
 
 

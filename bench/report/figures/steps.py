@@ -148,7 +148,7 @@ def padding(material: Material) -> Figure:
 
 
 def _padding(role: str, waste: dict[str, float | None], material: Material) -> Drawing:
-    height = 44 + 26 * len(waste) + 20
+    height = 24 + 26 * len(waste) + 22
     ground = plot(340, height, (0.0, 1.0), (0, 1), left=50, right=62)
     drawn: list[Markup] = [label(role, 50, 12, kind="strong")]
     for value in (0.0, 0.5, 1.0):

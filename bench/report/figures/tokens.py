@@ -114,7 +114,7 @@ def _flow(material: Material, arm: str, width: float) -> Drawing:
     """From one bar to as many as there are fates, joined by ribbons as thick as their tokens."""
     counts = material.document["arms"][arm]["ledger"]["tokens"]
     fates = [fate for fate in FATES if counts[fate]]
-    gap, tall, left, right, top = 10.0, 110.0, 90.0, width - 96, 26.0
+    gap, tall, left, right, top = 10.0, 84.0, 90.0, width - 96, 26.0
     y0, y1 = top + gap * (len(fates) - 1) / 2, top
     drawn: list[Markup] = [label(arm, 4, 12, kind="strong")]
     drawn.append(bar(left - 10, y0, 10, tall, "fill-text"))

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from bench.report import across, render
+from bench.report import across, headline, render
 from bench.report.figure import Figure
 from bench.report.figures import all_figures
 from bench.report.figures.device import over_time, representative
 from bench.report.material import Material, gather, mean_of_trees
 from bench.report.numbers import Number, written
+from bench.report.targets import targets
 from leaderboard import metrics
 from leaderboard.metrics.work import NS, work_window
 from leaderboard.records import ArmView
@@ -149,3 +150,36 @@ def test_the_frontier_takes_runs_that_differ_in_the_staleness_limit_alone(tmp_pa
     assert document["beside"] == json.loads(json.dumps(material.document["beside"]))
     speed = f"{document['beside'][1]['speedup']:.2f}×"
     assert f">{speed}</span>" in page and f"| {speed} |" in text
+
+
+def curve(*accuracies: float) -> dict[str, Any]:
+    points = [{"t_s": 10.0 * k, "accuracy": a, "n": 100, "eval_id": k} for k, a in enumerate(accuracies)]
+    return {"accuracy": {"t": {"curve": points}}}
+
+
+def test_when_the_baselines_level_was_reached_is_an_interval_between_evaluations() -> None:
+    """S1 ends at 0.80, less 0.02: 0.78. A1 passes at 20 s, falls back, and holds from 40 s on."""
+    runs = [
+        {"arm": "S1", "seed": 0, "metrics": curve(0.2, 0.5, 0.7, 0.75, 0.79, 0.80)},
+        {"arm": "A1", "seed": 0, "metrics": curve(0.2, 0.5, 0.79, 0.70, 0.80, 0.82)},
+        {"arm": "A0", "seed": 0, "metrics": curve(0.2, 0.3, 0.4, 0.5, 0.6, 0.7)},
+    ]
+    found = targets(runs, "S1", 0.02)["t"]
+    assert found["target"] == pytest.approx(0.78)
+    assert found["arms"]["A1"]["crossings"] == [{"seed": 0, "low_s": 30.0, "high_s": 40.0}]
+    assert found["arms"]["A0"]["reached"] == 0
+    assert found["arms"]["A0"]["crossings"] == [{"seed": 0, "low_s": None, "high_s": None}]
+
+
+def test_a_tenant_that_hardly_learns_or_is_scored_once_has_no_level_to_reach() -> None:
+    for hardly in (curve(0.30, 0.31, 0.32), curve(0.2, 0.9)):
+        assert targets([{"arm": "S1", "seed": 0, "metrics": hardly}], "S1", 0.02) == {}
+
+
+def test_all_that_the_headline_says_of_an_arm_stands_in_one_line(material: Material) -> None:
+    table = headline.arms(material)
+    assert [row[0] for row in table.rows] == ["S1", "A1"]
+    assert table.rows[0][3] == "1 (base)"
+    speed = material.document["comparison"]["speedup"]
+    shown = "".join(p if isinstance(p, str) else written(material.document, p) for p in table.rows[1][3])
+    assert shown.startswith(f"{speed:.2f}× [")
