@@ -60,6 +60,8 @@ def read_model(model: type[L], data: bytes, place: str) -> L:
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yields (line number, bytes without the line end); refuses over-long lines and a torn last line."""
     name = path.name
+    if not path.is_file():
+        raise RecordError("E103", name, "the file is missing")
     with path.open("rb") as stream:
         number = 0
         while line := stream.readline(MAX_LINE_BYTES + 1):
@@ -71,6 +73,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 )
             if not line.endswith(b"\n"):
                 raise RecordError("E102", place, "the last line is cut off", "was the writer killed?")
+            if line.endswith(b"\r\n"):
+                raise RecordError("E102", place, "the line ends with CR LF", "lines end with LF alone")
             yield number, line[:-1]
 
 
@@ -202,12 +206,9 @@ class RunRecord:
         raise KeyError(f"{arm}, seed {seed} never started in {self.directory}")
 
     def _lines(self, name: str, model: type[L]) -> list[L]:
-        path = self.directory / name
-        if not path.is_file():
-            raise RecordError("E103", name, "the file is missing")
         return [
             _validate(model, parse(data, f"{name}:{number}"), f"{name}:{number}")
-            for number, data in read_lines(path)
+            for number, data in read_lines(self.directory / name)
         ]
 
 

@@ -13,7 +13,19 @@ from leaderboard.archive import unpack
 from leaderboard.errors import RecordError
 from leaderboard.records import RunRecord
 from leaderboard.rescore import MakeEnvironment
-from leaderboard.verify import accounts, figures, files, privacy, scores, settings, timeline
+from leaderboard.verify import (
+    accounts,
+    comparison,
+    figures,
+    files,
+    latencies,
+    privacy,
+    schedule,
+    scores,
+    settings,
+    spans,
+    timeline,
+)
 from leaderboard.verify.report import EXPLAIN, Finding, Report, collect, error, guarded
 
 __all__ = ["EXPLAIN", "Finding", "Report", "intact", "verify"]
@@ -43,15 +55,22 @@ def verify(
     if sealed:
         checks.append(files.manifest(directory))
     readable = collect((finding for check in checks for finding in guarded(check)), {})
-    if set(readable.codes) & {"E101", "E102", "E103"}:
-        # without lines there is nothing to hold the lines to
+    if "E101" in readable.codes:
+        # links and files past every limit aren't opened a second time
         return readable
+    # a file that can't be read is one finding, however many checks need it; the others still run
     checks = [
         files.chain(record),
         timeline.plan(record),
         timeline.clock(record),
         timeline.windows(record),
-        timeline.spans(record),
+        schedule.compiling(record),
+        schedule.evaluations(record),
+        spans.spans(record),
+        spans.pinned(record),
+        spans.fast(record),
+        latencies.delays(record),
+        latencies.baseline(record),
         accounts.ledgers(record),
         accounts.consumption(record),
         accounts.versions(record),
@@ -60,12 +79,17 @@ def verify(
         accounts.equal_work(record),
         scores.suite(record),
         scores.regrade(record, checked, make=make, data=data),
+        scores.screened(record),
         scores.disjoint(record),
         scores.tokens(record),
         scores.coverage(record),
         settings.configuration(record),
         settings.adapters(record),
+        comparison.paired(record),
+        comparison.independent(record),
+        comparison.varied(record),
         figures.reported(record),
+        figures.rows(record),
         privacy.secrets(directory),
     ]
     found = [finding for check in checks for finding in guarded(check)]

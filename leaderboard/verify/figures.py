@@ -1,4 +1,4 @@
-"""E142, E164, E172: reported figures recompute from the lines."""
+"""E142, E164, E172: reported figures recompute from the lines, those of run.json and of metrics.jsonl."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from leaderboard.metrics import results
-from leaderboard.records import RunRecord
+from leaderboard.records import RunRecord, parse, read_lines
+from leaderboard.tracker_rows import tracker_rows
 from leaderboard.verify.report import Finding, error, warning
 
 TOLERANCE = 1e-6
@@ -29,6 +30,21 @@ def reported(record: RunRecord) -> Iterator[Finding]:
         yield warning("W203", "run.json", "one seed: no interval can be given")
     if record.header.limit_applied:
         yield warning("W202", "run.json", "--limit was applied: shown, not ranked")
+
+
+def rows(record: RunRecord) -> Iterator[Finding]:
+    """E142: metrics.jsonl, which trackers were sent, is what the lines give."""
+    path = record.directory / "metrics.jsonl"
+    if not path.is_file():
+        return  # E103 says so
+    written = [parse(data, f"metrics.jsonl:{number}") for number, data in read_lines(path)]
+    ours = list(tracker_rows(record))
+    if len(ours) != len(written):
+        yield error("E142", "metrics.jsonl", f"{len(written)} rows, the lines give {len(ours)}")
+    for number, (said, due) in enumerate(zip(written, ours, strict=False), start=1):
+        for what, expected, found in differences(due, said):
+            reason = f"{what[:60]} is {_show(found)}, the lines give {_show(expected)}"
+            yield error("E142", f"metrics.jsonl:{number}", reason)
 
 
 def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from leaderboard.errors import RecordError
@@ -23,16 +24,20 @@ EXPLAIN: dict[str, str] = {
     "and its head is the one in run.json.",
     "E121": "Task versions and grader hashes are the ones of this version of the suite.",
     "E122": "run.json follows from its own configuration and devices, and the lines were made with it: "
-    "limits, latency, model, arms, seeds, staleness, sampling, learning rates.",
-    "E123": "Every arm and seed of the plan is present and came to its end.",
-    "E124": "Programs that a model wrote ran in a sandbox of level L2 or L1.",
-    "E131": "Time runs forward in every process, and the monotonic clock agrees with the wall "
-    "clock within 1 s + 100 ppm.",
+    "limits, latency, model, arms, staleness, sampling, learning rates, prompts read in the run itself.",
+    "E123": "Every arm and seed of the plan is present and came to its end, and the seeds are those of the "
+    "configuration and the round.",
+    "E125": "Programs that a model wrote ran in a sandbox of level L2 or L1.",
+    "E131": "Time runs forward in every process, the monotonic clock agrees with the wall clock within "
+    "1 s + 100 ppm, and no environment answered before its simulated latency was over.",
     "E132": "run_start and run_stop occur once for every arm and seed, and its rollouts, updates "
     "and events lie between them.",
-    "E141": "Device spans have a length, don't overlap within a role on one device, lie inside "
-    "the run, and do no more useful work than they executed.",
-    "E142": "Utilization, time and the other reported figures recompute from the lines.",
+    "E133": "What was compiled while the clock ran is counted, and no arm alone found it in a cache.",
+    "E134": "Evaluations took place at the scheduled versions and no others, with the samples learnt until then.",
+    "E141": "Device spans have a length, don't overlap or touch on one device, lie inside the run, do no more "
+    "useful work than they executed, and begin and end with the turns, updates and publications they made.",
+    "E142": "Utilization, time and the other reported figures recompute from the lines, and so does metrics.jsonl.",
+    "E144": "No span did more arithmetic than the device named in run.json can.",
     "E151": "The ledger closes in rollouts and tokens, per tenant: generated = consumed + stale + "
     "filtered + errored + surplus; no rollout occurs or is consumed twice.",
     "E152": "An update's rollouts exist, belong to its tenant, ended before it began, and were no "
@@ -41,15 +46,22 @@ EXPLAIN: dict[str, str] = {
     "and staleness recomputes from them.",
     "E154": "Learning rates, and adapters at the start, are the same in all arms, and the "
     "learning rate isn't 0.",
-    "E155": "All arms did the same work: the same items of the same tenants and as many updates, per seed.",
+    "E155": "All arms did the same work: the same items of the same tenants and as many updates, per seed. "
+    "A warning where the baseline idled, or its environments took longer than the other arm's.",
     "E156": "Adapter files are whole, and hash to what run.json and the last publication say.",
     "E161": "Every transcript, graded again by replay, earns exactly the reward and status it claims.",
     "E162": "Items are those of their coordinates, observations those of the task, and no "
     "evaluated item was trained on.",
     "E163": "Token counts recompute from the turns, log-probabilities and versions are per token, "
     "and stop reasons are legal.",
-    "E164": "Every scheduled evaluation holds the same items, each once, and reported accuracy recomputes.",
-    "E172": "Speed-ups and their intervals recompute.",
+    "E164": "Every scheduled evaluation holds the same items, each once, at most 1 % of them errored, and "
+    "reported accuracy recomputes.",
+    "E165": "What was sampled under one seed or tenant isn't another's, and the record isn't a copy of one "
+    "on the board.",
+    "E166": "A screen, never a refusal: how often sampled answers are the reference solution to the letter.",
+    "E171": "All runs took place in the recorded order, soon after each other, on the same devices.",
+    "E172": "Speed-ups, their intervals and verdicts recompute.",
+    "E174": "No two seeds took the same time to the nanosecond, and their speed-ups differ.",
     "E181": "submission.toml is complete and holds no control characters.",
     "E182": "No secret is in the record; absolute paths of a home are warned of.",
     "W202": "The run was cut short by --limit: it is shown as such and not ranked.",
@@ -146,3 +158,5 @@ def guarded(check: Iterable[Finding]) -> Iterator[Finding]:
         yield from check
     except RecordError as refused:
         yield error(refused.code, refused.place, refused.reason, refused.hint)
+    except OSError as unreadable:
+        yield error("E101", Path(str(unreadable.filename)).name, f"can't be read: {unreadable.strerror}")

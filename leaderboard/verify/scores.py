@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import tasks
 from leaderboard.records import RunRecord
@@ -13,6 +14,12 @@ from leaderboard.verify.report import Finding, error, warning
 from tasks.data.sources import DataError
 
 _CODE = {"reward": "E161", "grade_status": "E161", "stop": "E163", "item_uid": "E162", "observation": "E162"}
+SUITES = ("0.1",)
+"""Versions of the suite whose tasks and graders this package has."""
+MAX_SCREENED = 512
+MAX_SAME = 0.95
+MAX_ERRORED = 0.01
+"""Of the evaluated items: with more the harness, not the policy, was measured."""
 VOCABULARY = 272
 CONTROLS = (256, 257, 258, 259, 260)
 MARKS = {
@@ -25,7 +32,10 @@ _TURN_STOPS = ("eos", "max_tokens", "context", None)
 
 
 def suite(record: RunRecord) -> Iterator[Finding]:
-    """E121: task versions and grader hashes are ours; E124: programs ran behind walls."""
+    """E121: task versions and grader hashes are ours; E125: programs ran behind walls."""
+    if record.header.suite_version not in SUITES:
+        said = f"suite version {record.header.suite_version[:40]!r} isn't one of {', '.join(SUITES)}"
+        yield error("E121", "run.json", said, "verify with the version that wrote it")
     used = {line.env_id for line in (*record.rollouts, *record.evals)}
     for env_id in sorted(used - record.header.tasks.keys()):
         yield error("E121", "run.json", f"task {env_id[:80]!r} was used but isn't listed")
@@ -38,7 +48,7 @@ def suite(record: RunRecord) -> Iterator[Finding]:
         level = record.header.software.get("sandbox")
         if tasks.get(env_id).sandboxed and level not in ("L2", "L1"):
             yield error(
-                "E124",
+                "E125",
                 "run.json",
                 f"{env_id}: programs ran at sandbox level {level!r}",
                 "run it where L1 can be had",
@@ -108,6 +118,34 @@ def _never_began(line: RolloutLine | EvalLine) -> bool:
     return isinstance(line, RolloutLine) and line.fate == "surplus" and not line.turns and not line.item_uid
 
 
+def screened(record: RunRecord) -> Iterator[Finding]:
+    """E166, always a warning: how often a sampled answer is the reference solution to the letter.
+
+    A policy that learnt from demonstrations may well answer so; where it always does, only a replay of its
+    adapters tells whether it did.
+    """
+    lines = record.rollouts[:: max(1, len(record.rollouts) // MAX_SCREENED)]
+    environments: dict[str, Any] = {}
+    same = seen = 0
+    for line in lines:
+        if line.error is not None or not line.turns:
+            continue
+        try:
+            spec = tasks.get(line.env_id)
+            if line.env_id not in environments:
+                environments[line.env_id] = tasks.make(line.env_id)
+            options = {"split": line.split, "index": line.item_index}
+            environments[line.env_id].reset(seed=line.env_seed, options=options)
+            reference = spec.oracle(environments[line.env_id].unwrapped.item)
+        except (tasks.UnknownTaskError, DataError, ValueError):
+            continue  # E121, E161 and E162 say so
+        seen += 1
+        same += [turn.text for turn in line.turns if turn.role == "policy"] == list(reference)
+    if seen and same > MAX_SAME * seen:
+        said = f"{same} of {seen} rollouts looked at are the reference solution to the letter"
+        yield warning("E166", "rollouts.jsonl", said, "replay its adapters")
+
+
 def disjoint(record: RunRecord) -> Iterator[Finding]:
     """E162: training on the train split only, and never on an evaluated item."""
     evaluated = {line.item_uid for line in record.evals}
@@ -160,6 +198,10 @@ def coverage(record: RunRecord) -> Iterator[Finding]:
         groups[line.tenant][line.arm, line.seed, line.eval_id].append(
             f"{line.env_id}/{line.split}/{line.env_seed}/{line.item_index}/{line.level}"
         )
+    errored = sum(line.error is not None for line in record.evals)
+    if errored > MAX_ERRORED * len(record.evals):
+        said = f"{errored} of {len(record.evals)} evaluated items errored, more than {MAX_ERRORED:.0%}"
+        yield error("E164", "evals.jsonl", said, "find out why, and run it again")
     for tenant, evaluations in groups.items():
         references: dict[int, set[str]] = {}
         for (arm, seed, eval_id), items in evaluations.items():

@@ -103,9 +103,6 @@ def _claims(header: RunHeader, config: Mapping[str, Any]) -> Iterator[tuple[str,
         sorted(a.arm for a in header.arms if a.repeats is None),
         sorted(config.get("arms") or ()),
     )
-    first, count = config.get("seed"), config.get("seeds")
-    wanted = list(range(first, first + count)) if isinstance(first, int) and isinstance(count, int) else None
-    yield "the seeds", sorted(header.seeds), wanted
     timetables = {arm.arm: _timetable(arm) for arm in header.arms}
     for arm in header.arms:
         limit = config.get("max_staleness") if arm.arm == "A1" else 0

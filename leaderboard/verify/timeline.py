@@ -1,16 +1,17 @@
-"""E123, E131, E132, E141: the clock, the windows of the runs and the device spans."""
+"""E123, E131, E132: the plan, the clock and the windows of the runs."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 
 from leaderboard.metrics.work import NS
 from leaderboard.records import ArmView, RunRecord
-from leaderboard.schema import ArmRun, SpanLine, TurnLine
+from leaderboard.schema import ArmRun, Json, TurnLine
 from leaderboard.verify.report import Finding, error
 
 SLACK_NS = 100_000_000
+MAX_SEEDS = 100_000
 
 
 def plan(record: RunRecord) -> Iterator[Finding]:
@@ -30,6 +31,8 @@ def plan(record: RunRecord) -> Iterator[Finding]:
         yield error("E123", "run.json", f"{arm}, seed {seed} isn't in the plan")
     if len(done) != len(header.runs) or len(set(header.seeds)) != len(header.seeds):
         yield error("E123", "run.json", "an arm and seed, or a seed, occurs twice")
+    if header.seeds not in _seeds(header.config):
+        yield error("E123", "run.json", f"the seeds are {header.seeds[:20]}, not those of the configuration")
     if set(header.order) != wanted:
         yield error("E123", "run.json", "the order of the runs isn't that of the arms and seeds")
     if header.status != "success":
@@ -96,32 +99,12 @@ def windows(record: RunRecord) -> Iterator[Finding]:
             yield error("E132", f"evals.jsonl:{number}", "snapshot outside run_start and run_stop of its run")
 
 
-def spans(record: RunRecord) -> Iterator[Finding]:
-    """E141: lengths, work, windows and overlap of device spans."""
-    devices = {device.id for device in record.header.devices}
-    windows_of = {(view.arm, view.seed): (view.start_ns, view.stop_ns) for view in record.views}
-    tracks: dict[tuple[str, str], list[tuple[int, SpanLine]]] = defaultdict(list)
-    for number, span in enumerate(record.spans, start=1):
-        place = f"spans.jsonl:{number}"
-        start, stop = windows_of.get((span.arm, span.seed), (0, -1))
-        if span.t0_ns >= span.t1_ns:
-            yield error("E141", place, "the span ends before it starts")
-        elif span.role != "eval" and not (start <= span.t0_ns and span.t1_ns <= stop):
-            yield error("E141", place, "outside run_start and run_stop of its run")
-        if span.real_tokens > span.executed_slots:
-            yield error("E141", place, f"{span.real_tokens} real tokens in {span.executed_slots} token slots")
-        if span.device not in devices:
-            yield error("E141", place, f"device {span.device!r} isn't among those of run.json")
-        tracks[span.device, span.role].append((number, span))
-    for track in tracks.values():
-        track.sort(key=lambda pair: (pair[1].t0_ns, pair[1].t1_ns))
-        until = 0
-        for number, span in track:
-            if span.t0_ns < until:
-                yield error(
-                    "E141", f"spans.jsonl:{number}", f"overlaps another {span.role} span of its device"
-                )
-            until = max(until, span.t1_ns)
+def _seeds(config: Json) -> list[list[int]]:
+    """The seeds that a configuration gives: counted from its first seed, or as its numbers 0, 1, 2, …"""
+    first, count = config.get("seed"), config.get("seeds")
+    if not isinstance(first, int) or not isinstance(count, int) or not 0 < count <= MAX_SEEDS:
+        return []
+    return [list(range(first, first + count)), list(range(count))]
 
 
 def _same_window(run: ArmRun, view: ArmView) -> bool:

@@ -29,6 +29,7 @@ from tunix_core.types import (
 
 MS = 1_000_000
 ROUND_MS = {"S0": 60, "S1": 40, "A0": 40, "A1": 20}
+TURN_MS = 2
 FACTORS = {"q": (np.zeros((1, 2, 1), np.float32), np.zeros((1, 1, 2), np.float32))}
 SHA = factors_sha256(FACTORS)
 
@@ -109,10 +110,13 @@ class _Play:
         t0 = self.script.now
         self._tick(self.round_ms // 2)
         batches = {t.tenant_id: self._groups(t, k, version, t0, ledgers[t.tenant_id]) for t in tenants}
-        self._span("decode", t0, self.script.now, tenants)
+        self._passes(t0, [trajectory for batch in batches.values() for trajectory in batch])
         start = self._tick(1)
+        # no two seeds take equally long
+        self.script.now += 1000 * self.seed * (k + sum(self.arm.encode()))
         end = self._tick(self.round_ms // 4)
-        self._span("train", start, end, tenants)
+        work = sum(len(turn.token_ids) for batch in batches.values() for t in batch for turn in t.turns)
+        self._span("train", start, end, tuple(batches), work)
         for tenant in tenants:
             name = tenant.tenant_id
             self._tick(1)
@@ -122,7 +126,20 @@ class _Play:
                 fate = Fate.ERRORED if errored else Fate.CONSUMED
                 consumed = (None, None) if errored else (k, k - version)
                 self.sink.trajectory(replace(trajectory, fate=fate), *consumed)
-            self.sink.update(self._report(k, tenant, version, start, end, batches[name]))
+            self.sink.update(self._report(k, tenant, version, start, end, batches[name], work))
+
+    def _passes(self, t0: int, batch: list[Trajectory]) -> None:
+        """The k-th turn of every episode takes a prefill, which draws its first token, and a decode."""
+        policy = [[turn for turn in t.turns if turn.role == "policy"] for t in batch]
+        for k in range(max(map(len, policy))):
+            own = [(t, turns[k]) for t, turns in zip(batch, policy, strict=True) if len(turns) > k]
+            names = tuple(sorted({t.ticket.tenant_id for t, _ in own}))
+            prompts = [t.turns[: next(i for i, x in enumerate(t.turns) if x is turn)] for t, turn in own]
+            at = turn_start(t0, k)
+            read = sum(len(turn.token_ids) for before in prompts for turn in before)
+            self._span("prefill", at, at + MS, names, read)
+            drawn = sum(len(turn.token_ids) for _, turn in own) - len(own)
+            self._span("decode", at + MS + MS // 2, at + TURN_MS * MS, names, drawn)
 
     def _groups(self, tenant: TenantSpec, k: int, version: int, t0: int, ledger: Ledger) -> list[Trajectory]:
         batch: list[Trajectory] = []
@@ -144,7 +161,7 @@ class _Play:
         return batch
 
     def _report(
-        self, k: int, tenant: TenantSpec, version: int, t0: int, t1: int, batch: list[Trajectory]
+        self, k: int, tenant: TenantSpec, version: int, t0: int, t1: int, batch: list[Trajectory], work: int
     ) -> UpdateReport:
         tokens = sum(t.sampled_tokens for t in batch)
         return UpdateReport(
@@ -166,8 +183,8 @@ class _Play:
             logprob_gap=0.0,
             entropy=float("nan"),
             loss_tokens=tokens,
-            real_tokens=tokens + 10,
-            executed_slots=tokens + 20,
+            real_tokens=work,
+            executed_slots=work + 20,
             staleness={k - version: tokens} if tokens else {},
             reward_mean=0.5,
             reward_mean_kept=0.5,
@@ -201,8 +218,7 @@ class _Play:
                 )
             )
 
-    def _span(self, role: str, t0: int, t1: int, tenants: tuple[TenantSpec, ...]) -> None:
-        names = tuple(t.tenant_id for t in tenants)
+    def _span(self, role: str, t0: int, t1: int, names: tuple[str, ...], real: int) -> None:
         self.sink.span(
             Span(
                 device="cpu:0",
@@ -210,8 +226,8 @@ class _Play:
                 t0_ns=t0,
                 t1_ns=t1,
                 tenants=names,
-                executed_slots=400,
-                real_tokens=300,
+                executed_slots=real + 20,
+                real_tokens=real,
             )
         )
 
@@ -233,11 +249,11 @@ def play(ticket: EpisodeTicket, good: bool, cap: int, version: int, t0: int, t1:
     said = spec.oracle(item) if good else spec.careless(item, random.Random(ticket.item_index))
     turns = [_turn("environment", observation, t0, version)]
     reward = 0.0
-    for text in (text[:cap] for text in said):
-        turns.append(_turn("policy", text, t0, version))
+    for k, text in enumerate(text[:cap] for text in said):
+        turns.append(_turn("policy", text, turn_start(t0, k), version))
         observation, reward, terminated, truncated, info = env.step(text)
         if observation:
-            turns.append(_turn("environment", observation, t0, version))
+            turns.append(_turn("environment", observation, turns[-1].t_end_ns, version))
         if terminated or truncated:
             break
     return Trajectory(
@@ -266,5 +282,10 @@ def _turn(role: str, text: str, at: int, version: int) -> Turn:
         policy_version=np.full(len(ids), version if sampled else -1, np.int32),
         stop=StopReason.EOS if sampled else None,
         t_start_ns=at,
-        t_end_ns=at,
+        t_end_ns=at + TURN_MS * MS if sampled else at,
     )
+
+
+def turn_start(t0: int, k: int) -> int:
+    """When the k-th policy turn of an episode begins."""
+    return t0 + 3 * k * MS

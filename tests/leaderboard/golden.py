@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ import tasks
 from leaderboard import bundle, canonical, metrics
 from leaderboard.records import RunRecord
 from leaderboard.rescore import task_info
-from leaderboard.schema import EvalLine, EventLine, RolloutLine, RunHeader, SpanLine, UpdateLine
+from leaderboard.schema import EvalLine, EventLine, RolloutLine, RunHeader, SpanLine, TurnLine, UpdateLine
+from leaderboard.tracker_rows import tracker_rows
 from leaderboard.verify.settings import EMBEDDED
 
 MS = 1_000_000
@@ -27,6 +29,10 @@ TENANTS = {"math": "Math/Add-v0", "code": "Code/Predict-v0", "search": "Search/L
 GROUP_SIZE, GROUPS_PER_UPDATE, UPDATES, EVAL_ITEMS = 2, 2, 2, 4
 ROUND_MS = {"S1": 300, "A1": 200}
 """Time between two updates; the made-up asynchronous arm is 1.5 times as fast."""
+LATENCY = "const:0.002"
+PREFILL_MS, DECODE_MS, TURN_MS, STEP_MS = 5, 40, 46, 3
+"""Of a policy turn's first and second pass, of the whole turn, and of an environment step."""
+WALL = 1_767_225_600.0
 
 
 @dataclass
@@ -54,9 +60,12 @@ class Writer:
 
 
 def play(
-    env_id: str, split: str, seed: int, index: int, *, good: bool, t: int, version: int
+    env_id: str, split: str, seed: int, index: int, *, good: bool, t: int, version: int, sample: int = 0
 ) -> dict[str, Any]:
-    """Plays one episode by the oracle or the careless demonstrator; returns the fields of its line."""
+    """Plays one episode by the oracle or the careless demonstrator; returns the fields of its line.
+
+    The k-th policy turn of every episode that starts at t lasts as long as the sampler's k-th two passes.
+    """
     env = tasks.make(env_id)
     observation, info = env.reset(seed=seed, options={"split": split, "index": index})
     item = env.unwrapped.item  # type: ignore[attr-defined]
@@ -64,11 +73,12 @@ def play(
     said = spec.oracle(item) if good else spec.careless(item, random.Random(index))
     turns = [_turn("environment", observation, t, t + MS)]
     for k, text in enumerate(said):
-        at = t + (1 + 40 * k) * MS
-        turns.append(_turn("policy", text, at, at + 30 * MS, version))
+        at = turn_start(t, k)
+        turns.append(_turn("policy", text, at, at + TURN_MS * MS, version, f"{seed}.{index}.{sample}.{k}"))
         observation, reward, terminated, truncated, info = env.step(text)
         if observation:
-            turns.append(_turn("environment", observation, at + 30 * MS, at + 35 * MS))
+            end = at + TURN_MS * MS
+            turns.append(_turn("environment", observation, end, end + STEP_MS * MS))
         if terminated or truncated:
             break
     return {
@@ -86,8 +96,19 @@ def play(
     }
 
 
-def build(directory: Path, *, seeds: tuple[int, ...] = (7,), limit_applied: bool = False) -> Path:
-    """Writes a sealed run directory that passes every check, and returns it."""
+def turn_start(t: int, k: int) -> int:
+    """When the k-th policy turn of episodes that start at t begins."""
+    return t + (1 + 50 * k) * MS
+
+
+def build(
+    directory: Path,
+    *,
+    seeds: tuple[int, ...] = (7,),
+    limit_applied: bool = False,
+    devices: tuple[str, ...] = ("cpu:0",),
+) -> Path:
+    """Writes a sealed run directory that passes every check, and returns it; the last device trains."""
     directory.mkdir(parents=True, exist_ok=True)
     writer = Writer()
     runs: list[dict[str, Any]] = []
@@ -96,9 +117,8 @@ def build(directory: Path, *, seeds: tuple[int, ...] = (7,), limit_applied: bool
     for seed in seeds:
         for arm in ARMS:
             order.append([arm, seed])
-            clock = _run(writer, runs, arm, seed, clock + 1000 * MS)
+            clock = _run(writer, runs, arm, seed, clock + 1000 * MS, devices, 10**4 * seeds.index(seed))
     writer.write(directory)
-    (directory / "metrics.jsonl").write_text("", encoding="utf-8")
     (directory / "system.json").write_text('{"cores":2}\n', encoding="utf-8")
     (directory / "adapters").mkdir(exist_ok=True)
     for seed in seeds:
@@ -107,7 +127,7 @@ def build(directory: Path, *, seeds: tuple[int, ...] = (7,), limit_applied: bool
                 for name, version in (("initial", 0), ("final", UPDATES)):
                     path = directory / "adapters" / f"{arm}.s{seed}.{tenant}.{name}.safetensors"
                     save_file(factors(arm, tenant, version), path)
-    header = _header(writer, runs, order, seeds, limit_applied)
+    header = _header(writer, runs, order, seeds, limit_applied, devices, clock + 500 * MS)
     (directory / "run.json").write_text(canonical.dumps(header), encoding="utf-8")
     recompute(directory)
     return directory
@@ -140,8 +160,15 @@ def recompute(directory: Path) -> None:
     edit_header(
         directory, lambda h: h.update(integrity={"event_head": head, "event_count": len(lines)}, results={})
     )
-    results = metrics.results(RunRecord.open(directory))
-    edit_header(directory, lambda h: h.update(results=results))
+    record = RunRecord.open(directory)
+    rows = "".join(canonical.dumps(row) + "\n" for row in tracker_rows(record))
+    (directory / "metrics.jsonl").write_text(rows, encoding="utf-8")
+    edit_header(directory, lambda h: h.update(results=metrics.results(record)))
+    bundle.seal(directory)
+
+
+def reseal(directory: Path) -> None:
+    """What any forger does: seals the record again, and leaves its figures."""
     bundle.seal(directory)
 
 
@@ -163,8 +190,15 @@ def edit_line(directory: Path, name: str, number: int, change: Callable[[dict[st
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def _run(writer: Writer, runs: list[dict[str, Any]], arm: str, seed: int, start: int) -> int:
-    span = {"arm": arm, "seed": seed}
+def _run(
+    writer: Writer,
+    runs: list[dict[str, Any]],
+    arm: str,
+    seed: int,
+    start: int,
+    devices: tuple[str, ...],
+    late_ns: int,
+) -> int:
     for tenant in TENANTS:
         writer.event(start - MS, arm, seed, "snapshot", tenant=tenant, version=0, samples=0, t_ns=start - MS)
         _evaluate(writer, arm, seed, tenant, 0, 0, start - MS)
@@ -173,18 +207,21 @@ def _run(writer: Writer, runs: list[dict[str, Any]], arm: str, seed: int, start:
     t = start
     for k in range(UPDATES):
         version = k if arm == "S1" else max(0, k - 1)
-        commit = t + ROUND_MS[arm] * MS
-        executed = {"tenants": list(TENANTS), "executed_slots": 400, "real_tokens": 300}
-        decode = SpanLine(**span, device="cpu:0", role="decode", t0_ns=t, t1_ns=t + 90 * MS, **executed)
-        train = SpanLine(
-            **span, device="cpu:0", role="train", t0_ns=commit - 60 * MS, t1_ns=commit - 10 * MS, **executed
-        )
-        writer.add("spans", decode)
-        writer.add("spans", train)
+        # no two seeds take equally long
+        commit = t + ROUND_MS[arm] * MS + late_ns * (k + 1)
+        t0, t1 = commit - 60 * MS, commit - 10 * MS
+        played = [
+            line for tenant in TENANTS for line in _groups(arm, seed, tenant, k, version, t, ledger[tenant])
+        ]
+        for line in played:
+            writer.add("rollouts", line)
+        for span in _spans(played, t):
+            writer.add("spans", SpanLine(arm=arm, seed=seed, device=devices[0], **span))
+        work = _work(sum(_tokens(line) for line in played))
+        span = {"arm": arm, "seed": seed, "device": devices[-1], "tenants": list(TENANTS)}
+        writer.add("spans", SpanLine(role="train", t0_ns=t0, t1_ns=t1, **span, **work))
         for tenant in TENANTS:
-            _groups(writer, arm, seed, tenant, k, version, t, ledger[tenant])
-        for tenant in TENANTS:
-            writer.add("updates", _update(arm, seed, tenant, k, version, commit - 60 * MS, commit - 10 * MS))
+            writer.add("updates", _update(arm, seed, tenant, k, version, t0, t1, work))
             sha256 = factors_sha256(arm, tenant, k + 1)
             writer.event(commit, arm, seed, "adapter.published", tenant=tenant, version=k + 1, sha256=sha256)
         t = commit + MS
@@ -219,14 +256,49 @@ def _run(writer: Writer, runs: list[dict[str, Any]], arm: str, seed: int, start:
     return stop
 
 
+def _spans(played: list[RolloutLine], t: int) -> Iterator[dict[str, Any]]:
+    """The sampler's passes of one round: a prefill draws a turn's first token, one decode the others."""
+    for k in itertools.count():
+        turns = [(line, own[k]) for line in played if len(own := policy_turns(line)) > k]
+        if not turns:
+            return
+        at, named = turn_start(t, k), {"tenants": sorted({line.tenant for line, _ in turns})}
+        seen = {(line.tenant, _context(line, turn)): len(_context(line, turn)) for line, turn in turns}
+        drawn = sum(len(turn.token_ids) for _, turn in turns)
+        for role, t0, length, real in (
+            ("prefill", at, PREFILL_MS, sum(seen.values())),
+            ("decode", at + (TURN_MS - DECODE_MS) * MS, DECODE_MS, drawn - len(turns)),
+        ):
+            yield {"role": role, "t0_ns": t0, "t1_ns": t0 + length * MS, **named, **_work(real)}
+
+
+def _work(real: int) -> dict[str, int]:
+    """A quarter of the token slots is padding."""
+    return {"executed_slots": -(-real * 4 // 3), "real_tokens": real}
+
+
+def policy_turns(line: RolloutLine) -> list[TurnLine]:
+    """The sampled turns of an episode."""
+    return [turn for turn in line.turns if turn.role == "policy"]
+
+
+def _context(line: RolloutLine, turn: TurnLine) -> tuple[int, ...]:
+    before = itertools.takewhile(lambda other: other is not turn, line.turns)
+    return tuple(i for other in before for i in other.token_ids)
+
+
+def _tokens(line: RolloutLine) -> int:
+    return line.prompt_tokens + line.completion_tokens
+
+
 def _groups(
-    writer: Writer, arm: str, seed: int, tenant: str, k: int, version: int, t: int, counts: Counter[str]
-) -> None:
+    arm: str, seed: int, tenant: str, k: int, version: int, t: int, counts: Counter[str]
+) -> Iterator[RolloutLine]:
     for ordinal in range(k * GROUPS_PER_UPDATE, (k + 1) * GROUPS_PER_UPDATE):
         for sample in range(GROUP_SIZE):
-            episode = play(
-                TENANTS[tenant], "train", seed, ordinal, good=sample == 0, t=t + MS, version=version
-            )
+            place = {"good": sample == 0, "t": t, "version": version, "sample": sample}
+            episode = play(TENANTS[tenant], "train", seed, ordinal, **place)
+            steps = sum(turn["role"] == "policy" for turn in episode["turns"])
             sampled = sum(len(turn["token_ids"]) for turn in episode["turns"] if turn["role"] == "policy")
             line = RolloutLine(
                 rollout_id=f"{tenant}.{ordinal}.{sample}",
@@ -241,17 +313,19 @@ def _groups(
                 staleness=k - version,
                 prompt_tokens=sum(len(turn["token_ids"]) for turn in episode["turns"]) - sampled,
                 completion_tokens=sampled,
-                env_ns=2 * MS,
+                env_ns=steps * STEP_MS * MS,
                 t_start_ns=t,
                 t_end_ns=t + 100 * MS + sample * MS,
                 **episode,
             )
-            writer.add("rollouts", line)
+            yield line
             counts["rollouts"] += 1
             counts["tokens"] += sampled
 
 
-def _update(arm: str, seed: int, tenant: str, k: int, version: int, t0: int, t1: int) -> UpdateLine:
+def _update(
+    arm: str, seed: int, tenant: str, k: int, version: int, t0: int, t1: int, work: dict[str, int]
+) -> UpdateLine:
     return UpdateLine(
         arm=arm,
         seed=seed,
@@ -273,8 +347,7 @@ def _update(arm: str, seed: int, tenant: str, k: int, version: int, t0: int, t1:
         logprob_gap=0.0,
         entropy=None,
         loss_tokens=40,
-        real_tokens=60,
-        executed_slots=80,
+        **work,
         staleness={str(k - version): 40},
         reward_mean=0.5,
         reward_mean_kept=0.5,
@@ -304,14 +377,16 @@ def _evaluate(
         writer.add("evals", line)
 
 
-def _turn(role: str, text: str, t0: int, t1: int, version: int = 0) -> dict[str, Any]:
+def _turn(role: str, text: str, t0: int, t1: int, version: int = 0, stream: str = "") -> dict[str, Any]:
     ids = list(text.encode())
     sampled = role == "policy"
+    # from the identity of the turn and the version, as a sampler's are; equal in all arms
+    rng = random.Random(f"{stream} {version} {text}")
     return {
         "role": role,
         "text": text,
         "token_ids": ids,
-        "behavior_logprobs": [-0.5] * len(ids) if sampled else [],
+        "behavior_logprobs": [round(-rng.uniform(0.01, 2), 6) for _ in ids] if sampled else [],
         "policy_version": [version] * len(ids) if sampled else [],
         "stop": "eos" if sampled else None,
         "t0_ns": t0,
@@ -328,7 +403,13 @@ def _ledger(counts: Counter[str]) -> dict[str, dict[str, int]]:
 
 
 def _header(
-    writer: Writer, runs: list[dict[str, Any]], order: list[list[Any]], seeds: tuple[int, ...], limited: bool
+    writer: Writer,
+    runs: list[dict[str, Any]],
+    order: list[list[Any]],
+    seeds: tuple[int, ...],
+    limited: bool,
+    devices: tuple[str, ...],
+    stop_ns: int,
 ) -> dict[str, Any]:
     header = RunHeader.model_validate(
         {
@@ -343,7 +424,7 @@ def _header(
                 "seed": seeds[0],
                 "seeds": len(seeds),
                 "limit": 2 if limited else None,
-                "latency": "remote-tools",
+                "latency": LATENCY,
                 "model": "embedded",
                 "max_staleness": 1,
                 "group_size": GROUP_SIZE,
@@ -356,7 +437,7 @@ def _header(
             },
             "set_by": {"tasks": "default"},
             "limit_applied": limited,
-            "latency": {"profile": "remote-tools", "simulated": True, "description": "lognormal, 0.4 s"},
+            "latency": {"profile": LATENCY, "simulated": True, "description": "const, 0.002 s"},
             "model": {
                 "name": "embedded",
                 "sha256": EMBEDDED[1],
@@ -391,10 +472,15 @@ def _header(
                 "eval": {"temperature": 0.0, "max_new_tokens": 64, "items": EVAL_ITEMS},
             },
             "tasks": {env_id: task_info(env_id).model_dump() for env_id in TENANTS.values()},
-            "devices": [{"id": "cpu:0", "kind": "cpu"}],
+            "devices": [{"id": device, "kind": "cpu"} for device in devices],
             "device_class": "cpu-sim",
             "software": {"python": "3.11", "jax": "0.10", "numpy": "2.4"},
-            "clock": {"wall_start_utc": 1_767_225_600.0},
+            "clock": {
+                "wall_start_utc": WALL,
+                "wall_stop_utc": WALL + stop_ns / 10**9,
+                "monotonic_start_ns": 0,
+                "monotonic_stop_ns": stop_ns,
+            },
             "runs": runs,
             "integrity": {"event_head": writer.head, "event_count": len(writer.lines["events"])},
             "status": "success",

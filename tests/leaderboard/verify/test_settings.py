@@ -50,7 +50,6 @@ HEADER: dict[str, tuple[Edit, str]] = {
     "time before the start": (lambda h: h["runs"][0].update(compile_s=-5.0), "negative"),
     "no time": (lambda h: h.update(created_utc="yesterday"), "created_utc"),
     "no software": (lambda h: h.update(software={"jax": "99"}), "software lacks numpy, python"),
-    "another seed": (lambda h: h["config"].update(seed=99), "the seeds"),
     "another arm": (lambda h: h["config"].update(arms=["S1"]), "the arms"),
 }
 
