@@ -17,7 +17,7 @@ from bench.output import document, note, result
 
 VERSION = "0.1.0"
 EPILOG = (
-    "Exit codes: 0 ok, 1 a run failed, 2 usage, 3 verification refused, 4 --require-parity, 5 --fail-below, "
+    "Exit codes: 0 ok, 1 a run failed, 2 usage, 3 verification refused, 4 --require-…, 5 --fail-below, "
     "6 a package or file is missing, 7 interrupted (what there is was kept), 130 and 143 by a signal."
 )
 
@@ -94,7 +94,10 @@ def run(
     eval_every: Annotated[int | None, typer.Option(help="Between snapshots; 0: first and last.")] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder; default runs/<id>.")] = None,
     limit: Annotated[int | None, typer.Option(help="At most N updates, and 8 N dev items; marked.")] = None,
-    tracker: Annotated[str | None, typer.Option(help="auto, none or wandb.")] = None,
+    tracker: Annotated[str | None, typer.Option(help="auto, none, wandb, trackio or tensorboard.")] = None,
+    require_tracker: Annotated[
+        bool | None, typer.Option("--require-tracker", help="Exit 4 unless its mirror is whole.")
+    ] = None,
     data: DataOption = None,
     max_time: Annotated[float | None, typer.Option(help="Stop in order after so many seconds.")] = None,
     config: ConfigFile = None,
@@ -123,6 +126,7 @@ def run(
         "out": None if out is None else str(out),
         "limit": limit,
         "tracker": tracker,
+        "require_tracker": require_tracker,
         "data": data,
         "max_time": max_time,
     }

@@ -84,9 +84,10 @@ class RunConfig(BaseModel):
         "auto", description="Folder of compiled programs for the next run; auto: the user's cache; off: none."
     )
     max_time: float | None = Field(None, gt=0, description="Seconds after which the run is stopped in order.")
-    tracker: Literal["auto", "none", "wandb"] = Field(
+    tracker: Literal["auto", "none", "wandb", "trackio", "tensorboard"] = Field(
         "auto", description="auto: wandb with a key or WANDB_MODE."
     )
+    require_tracker: bool = Field(False, description="Exit 4 where the mirror isn't whole at the end.")
     data: str | None = Field(None, description="Where data-set tasks read from: a folder, a file, or 'hub'.")
     out: str | None = Field(None, description="Run directory, new or empty; unset: runs/<id>.")
     limit: int | None = Field(

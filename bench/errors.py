@@ -18,8 +18,8 @@ class Exit(enum.IntEnum):
     """A flag, key, value or path that cannot work."""
     REJECTED = 3
     """Verification refused a record."""
-    PARITY = 4
-    """Accuracy parity was required and failed, or could not be shown."""
+    REQUIRED = 4
+    """What a --require-… option asks for is not so: parity failed or could not be shown, a mirror has gaps."""
     THRESHOLD = 5
     """A comparison missed the threshold it was given."""
     MISSING = 6

@@ -11,7 +11,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from bench.recorder import RunRecorder
 from bench.report import write_figure
 from bench.secret import scrubbed
 from bench.trackers.base import Tracker
+from bench.trackers.conclusion import conclude
 from leaderboard import bundle, metrics
 from leaderboard.records import RunRecord
 from leaderboard.rescore import task_info
@@ -128,7 +130,7 @@ def run(
     command: Sequence[str],
     stop: Stop,
     progress: Progress,
-    open_tracker: Callable[[], Tracker],
+    open_tracker: Callable[[Mapping[str, Any]], Tracker],
     limit_applied: bool = False,
     warm_up: Callable[[Prepared, Callable[[], bool]], Mapping[str, Any]] | None = None,
 ) -> RunRecord:
@@ -146,7 +148,7 @@ def run(
         recorder.write_json("system.json", system())
         recorder.write_header(header)
         # not earlier: a tracker that has started has left its own traces
-        tracker = open_tracker()
+        tracker = open_tracker(header)
     except BaseException:
         recorder.discard()
         raise
@@ -229,29 +231,12 @@ def _end(
     recorder.write_header(header)
     record = RunRecord.open(recorder.directory)
     header["results"] = metrics.results(record)
-    tracker.summary(_headline(header["results"]))
-    header["tracker"] = {"name": tracker_name, "status": tracker.finish(outcome.status)}
+    tracker.conclude(partial(conclude, record, header["results"]))
+    header["tracker"] = {"name": tracker_name, **asdict(tracker.finish(outcome.status))}
     recorder.write_header(header)
     if any(view.updates for view in record.views):
         write_figure(recorder.directory)
     bundle.seal(recorder.directory)
-
-
-def _headline(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Scalars for a tracker's summary."""
-    out: dict[str, Any] = {}
-    for arm, pair in results["comparison"].get("arms", {}).items():
-        out |= {
-            f"headline/{arm}/speedup": pair["speedup"],
-            f"headline/{arm}/time_reduction": pair["time_reduction"],
-        }
-    for run in results["runs"]:
-        name = f"headline/{run['arm']}.s{run['seed']}"
-        out |= {
-            f"{name}/t_work_s": run["metrics"]["t_work"],
-            f"{name}/util_busy": run["metrics"]["util_busy"],
-        }
-    return out
 
 
 def first_header(

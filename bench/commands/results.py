@@ -41,7 +41,7 @@ def compare_command(
     value = found.as_dict()
     code = Exit.OK
     if require_parity and found.parity.verdict != "pass":
-        code = Exit.PARITY
+        code = Exit.REQUIRED
         note(f"accuracy parity is required, and {found.parity.verdict}")
     elif fail_below is not None and found.speedup < fail_below:
         code = Exit.THRESHOLD

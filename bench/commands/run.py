@@ -12,12 +12,11 @@ from typing import Any
 from bench import trackers
 from bench.compose import prepare
 from bench.config import environment, resolve
-from bench.errors import Exit, RejectedError
+from bench.errors import Exit, RejectedError, UsageError
 from bench.output import note
 from bench.plan import check_out, describe, limited, text
 from bench.progress import Progress
 from bench.run import Stop, run, ulid
-from bench.secret import scrubbed
 from leaderboard.records import RunRecord
 
 
@@ -33,12 +32,13 @@ def command(
     directory = Path(config.out) if config.out else Path("runs") / run_id
     check_out(directory)
     trackers.check(config.tracker)
+    if config.require_tracker and trackers.chosen(config.tracker, environment()) == "none":
+        hint = "--tracker wandb, trackio or tensorboard"
+        raise UsageError("require_tracker is set, and there is no tracker", hint)
     prepared = prepare(config)
     if dry_run:
         plan = describe(resolved, prepared, directory)
         return plan, text(plan), Exit.OK
-    shown = scrubbed(config.model_dump(mode="json"), environment())
-    meta = {"run_id": run_id, "config": shown, "arms": config.arms}
     stop = Stop(max_time_s=config.max_time)
     with stop.listening(), Progress(config, enabled=not quiet) as progress:
         record = run(
@@ -51,7 +51,7 @@ def command(
             command=["bench", *sys.argv[1:]],
             stop=stop,
             progress=progress,
-            open_tracker=partial(trackers.open_tracker, config.tracker, meta=meta, directory=directory),
+            open_tracker=partial(trackers.open_tracker, config.tracker, directory=directory),
             limit_applied=config.limit is not None,
         )
     header = record.header
@@ -67,6 +67,9 @@ def command(
         **table.as_dict(record),
     }
     code = exit_code(header.status, stop.signal)
+    if config.require_tracker and code == Exit.OK and not _mirrored(header.tracker):
+        note(f"a whole mirror is required, and the tracker is: {header.tracker['status']}")
+        code = Exit.REQUIRED
     ending, more = conclusion(record)
     return {**value, **more}, "\n".join([table.render(record), *ending, f"record: {directory}"]), code
 
@@ -102,3 +105,7 @@ def exit_code(status: str, signal_number: int | None) -> int:
     if status == "interrupted":
         return Exit.SIGTERM if signal_number == signal.SIGTERM else Exit.INTERRUPTED
     return Exit.OK if status in ("success", "target_missed") else Exit.FAILED
+
+
+def _mirrored(tracker: Mapping[str, Any]) -> bool:
+    return tracker["status"] == "ok" and not tracker["dropped"]

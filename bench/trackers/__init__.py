@@ -9,9 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import DependencyError
-from bench.trackers.base import NoTracker, Threaded, Tracker
+from bench.trackers.base import Backend, NoTracker, Threaded, Tracker
 
-__all__ = ["Tracker", "check", "chosen", "headline", "open_tracker"]
+__all__ = ["NAMES", "Tracker", "check", "chosen", "open_tracker"]
+
+NAMES = ("auto", "none", "wandb", "trackio", "tensorboard")
+PACKAGES = {
+    "wandb": ("wandb", "pip install wandb"),
+    "trackio": ("trackio", "pip install 'async-rl-bench[trackio]'"),
+    "tensorboard": ("tensorboardX", "pip install 'async-rl-bench[tensorboard]'"),
+}
+"""By tracker: the package it needs, and how to get it."""
 
 
 def chosen(name: str, env: Mapping[str, str]) -> str:
@@ -23,27 +31,36 @@ def chosen(name: str, env: Mapping[str, str]) -> str:
 
 def check(name: str) -> None:
     """Raises DependencyError for a tracker whose package is missing, before anything is spent."""
-    if chosen(name, os.environ) == "wandb" and importlib.util.find_spec("wandb") is None:
-        raise DependencyError(
-            "tracker wandb: the package is not installed", "pip install wandb, or --tracker none"
-        )
+    package, install = PACKAGES.get(tracker := chosen(name, os.environ), ("", ""))
+    if package and importlib.util.find_spec(package) is None:
+        what = f"tracker {tracker}: the package {package} is not installed"
+        raise DependencyError(what, f"{install}, or --tracker none")
 
 
-def open_tracker(name: str, *, meta: Mapping[str, Any], directory: Path) -> Tracker:
-    """The tracker of a run; its own files go into a folder `wandb` beside the run directory."""
-    if chosen(name, os.environ) == "none":
-        return NoTracker()
-    from bench.trackers.wandb import WandbBackend
+def open_tracker(name: str, header: Mapping[str, Any], directory: Path) -> Tracker:
+    """The tracker of a run; its own files go into a folder of its name beside the run directory.
 
-    return Threaded(WandbBackend(meta, directory.resolve().parent))
+    Args:
+      name: one of NAMES.
+      header: run.json as it is before the first arm.
+      directory: the run directory, which itself gets nothing.
+    """
+    backend = _backend(chosen(name, os.environ), header, directory.resolve().parent)
+    return NoTracker() if backend is None else Threaded(backend)
 
 
-def headline(results: Mapping[str, Any]) -> dict[str, float | None]:
-    """The scalars of a run's results that a tracker shows beside the curves."""
-    shown: dict[str, float | None] = {}
-    for arm, pair in results["comparison"]["arms"].items():
-        shown |= {f"headline/{arm}/{name}": pair[name] for name in ("speedup", "time_reduction")}
-    for run in results["runs"]:
-        place, figures = f"headline/{run['arm']}.s{run['seed']}", run["metrics"]
-        shown |= {f"{place}/t_work_s": figures["t_work"], f"{place}/util_busy": figures["util_busy"]}
-    return shown
+def _backend(name: str, header: Mapping[str, Any], folder: Path) -> Backend | None:
+    """Imported here: a run needs one of them at most."""
+    if name == "wandb":
+        from bench.trackers.wandb import WandbBackend
+
+        return WandbBackend(header, folder)
+    if name == "trackio":
+        from bench.trackers.trackio import TrackioBackend
+
+        return TrackioBackend(header)
+    if name == "tensorboard":
+        from bench.trackers.tensorboard import TensorboardBackend
+
+        return TensorboardBackend(header, folder)
+    return None

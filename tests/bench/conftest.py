@@ -10,6 +10,7 @@ from bench import compose
 from bench.config import Resolved, resolve
 from bench.progress import Progress
 from bench.run import Stop, run, ulid
+from bench.trackers import open_tracker
 from bench.trackers.base import NoTracker
 from leaderboard.records import RunRecord
 from tests.bench.fakes import ScriptedArms
@@ -61,7 +62,7 @@ def record_run(tmp_path: Path) -> Callable[..., RunRecord]:
         **more: Any,
     ) -> RunRecord:
         resolved = small(*sets)
-        tracker = more.pop("tracker", NoTracker())
+        tracker, mirror = more.pop("tracker", NoTracker()), more.pop("mirror", None)
         return run(
             resolved,
             compose.prepare(resolved.config),
@@ -71,7 +72,7 @@ def record_run(tmp_path: Path) -> Callable[..., RunRecord]:
             command=more.pop("command", ["bench", "run"]),
             stop=stop or Stop(),
             progress=Progress(resolved.config, enabled=False),
-            open_tracker=lambda: tracker,
+            open_tracker=lambda header: open_tracker(mirror, header, tmp_path / "run") if mirror else tracker,
             **more,
         )
 

@@ -310,7 +310,9 @@ def test_a_password_in_a_url_reaches_no_tracker(invoke: Invoke, monkeypatch: pyt
     told: list[Any] = []
     opened = trackers.open_tracker
     monkeypatch.setattr(
-        trackers, "open_tracker", lambda name, **given: told.append(given["meta"]) or opened(name, **given)
+        trackers,
+        "open_tracker",
+        lambda name, header, **given: told.append(header) or opened(name, header, **given),
     )
     assert invoke(*RUN, "--out", "r", "--data", "https://user:sekretpw@host/x")[0] == 0
     assert told[0]["config"]["data"] == "https://***@host/x"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import bench.run
 from bench.errors import RecordingError, UsageError
 from bench.run import Stop, order, ulid
+from bench.trackers.base import Conclusion, Mirrored
 from bench.writer import LineFile
 from leaderboard.verify import verify
 from tests.bench.fakes import ScriptedArms
@@ -241,16 +243,16 @@ def test_simulated_latency_is_called_simulated(record_run: Any) -> None:
 class Rows:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
-        self.headline: dict[str, Any] = {}
+        self.summary: dict[str, Any] = {}
 
     def log(self, row: Any) -> None:
         self.rows.append(dict(row))
 
-    def summary(self, values: Any) -> None:
-        self.headline = dict(values)
+    def conclude(self, make: Callable[[], Conclusion]) -> None:
+        self.summary = dict(make().summary)
 
-    def finish(self, status: str) -> str:
-        return f"ok ({status})"
+    def finish(self, status: str) -> Mirrored:
+        return Mirrored(status=f"ok ({status})", rows=len(self.rows))
 
 
 def test_the_tracker_gets_the_rows_of_the_record_and_no_others(record_run: Any) -> None:
@@ -260,8 +262,8 @@ def test_the_tracker_gets_the_rows_of_the_record_and_no_others(record_run: Any) 
     assert tracker.rows == [json.loads(line) for line in lines]
     # per arm: two tenants with two updates and two evaluations each
     assert len(tracker.rows) == 2 * 2 * (2 + 2)
-    assert record.header.tracker["status"] == "ok (success)"
-    assert tracker.headline["headline/A1/speedup"] > 1
+    assert record.header.tracker == {"name": "none", "status": "ok (success)", "rows": 16, "dropped": 0}
+    assert tracker.summary["A1.s0"]["headline/speedup"] > 1
     scores = [
         r["eval/accuracy"]
         for r in tracker.rows

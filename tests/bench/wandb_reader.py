@@ -25,6 +25,8 @@ class Stored:
     project: str = ""
     group: str = ""
     job_type: str = ""
+    name: str = ""
+    tags: list[str] = field(default_factory=list)
     config: dict[str, Any] = field(default_factory=dict)
     axes: dict[str, str] = field(default_factory=dict)
     """step metric by the name or prefix drawn over it; "" for an axis itself"""
@@ -47,6 +49,7 @@ def read(path: Path) -> Stored:
             run = record.run
             stored.run_id, stored.project = run.run_id, run.project
             stored.group, stored.job_type = run.run_group, run.job_type
+            stored.name, stored.tags = run.display_name, list(run.tags)
             stored.config |= {u.key: json.loads(u.value_json) for u in run.config.update if u.key}
         elif kind == "metric":
             name = record.metric.name or record.metric.glob_name
