@@ -15,7 +15,7 @@ from bench.report.material import Material
 from bench.report.numbers import MISSING, Number, Words, at, written
 from leaderboard.site import html
 from leaderboard.site.html import Markup, join, tag
-from leaderboard.site.svg import Ink, swatch
+from leaderboard.site.svg import legend
 
 
 @functools.cache
@@ -126,7 +126,7 @@ def _section(material: Material, figure: Figure, chips: Sequence[tuple[str, str]
         "section",
         title,
         tag("p", words(material, figure.lead), class_="lead") if figure.lead else "",
-        _legend(figure.legend, figure.boxes),
+        legend(figure.legend, box=figure.boxes),
         tag("div", *pictures, class_="drawings") if figure.drawings else "",
         tag(
             "p",
@@ -147,21 +147,6 @@ def _section(material: Material, figure: Figure, chips: Sequence[tuple[str, str]
 def _picture(svg: Markup, title: str, wide: bool) -> Markup:
     """A wide picture is scrolled on a small screen, by keyboard too."""
     return tag("div", svg, class_="scroll", tabindex=0, role="group", aria_label=title) if wide else svg
-
-
-def _legend(entries: Sequence[tuple[Ink, str]], boxes: bool) -> Markup:
-    if not entries:
-        return Markup("")
-    samples = (
-        tag(
-            "li",
-            tag("svg", swatch(ink, box=boxes), viewBox="0 0 26 12", width=26, height=12, aria_hidden="true"),
-            " ",
-            name,
-        )
-        for ink, name in entries
-    )
-    return tag("ul", *samples, class_="legend")
 
 
 def _table(material: Material, table: Table, is_open: bool) -> Markup:

@@ -11,7 +11,7 @@ from leaderboard.schema import EvalLine
 from leaderboard.site import plots
 from leaderboard.site.board import tier_badge
 from leaderboard.site.html import Markup, join, page, tag
-from leaderboard.site.svg import Drawing
+from leaderboard.site.svg import Drawing, legend
 
 MAX_TRANSCRIPTS = 60
 MAX_TEXT = 2_000
@@ -41,10 +41,12 @@ def render(row: Row, record: RunRecord) -> str:
         tag("div", _arms(row), class_="scroll"),
         tag("h2", "Accuracy"),
         tag("p", _simulated(row), class_="note"),
-        *_drawings("accuracy", _curves(record)),
+        legend([(plots.arm_ink(arm), arm) for arm in row.order]),
+        _drawings("accuracy", _curves(record)),
         tag("div", _accuracy(row), class_="scroll"),
         tag("h2", "Device"),
-        *_drawings("device", [plots.timeline(_first_seed(record))]),
+        legend(plots.ROLE_LEGEND, box=True),
+        _drawings("device", [plots.timeline(_first_seed(record))]),
         tag("h2", "Run"),
         tag("div", _facts(row), class_="scroll"),
         tag("h2", "Verification"),
@@ -55,9 +57,9 @@ def render(row: Row, record: RunRecord) -> str:
     )
 
 
-def _drawings(identity: str, drawings: list[Drawing]) -> Iterable[Markup]:
+def _drawings(identity: str, drawings: list[Drawing]) -> Markup:
     pictures = (drawing.markup(f"{identity}{number}") for number, drawing in enumerate(drawings))
-    return [tag("div", *pictures, class_="drawings scroll")]
+    return tag("div", *pictures, class_="drawings scroll", tabindex=0, role="group", aria_label=identity)
 
 
 def _curves(record: RunRecord) -> list[Drawing]:

@@ -111,8 +111,8 @@ def accuracy(
         if points:
             by_arm.setdefault(run.arm, []).append(points)
     far = max((x for seeds in by_arm.values() for points in seeds for x, _ in points), default=0.0) or 1.0
-    ground = plot(width, 220, (0.0, far), (0.0, 1.0))
-    drawn = [label(name, ground.left, 9, kind="strong")]
+    ground = plot(width, 224, (0.0, far), (0.0, 1.0), top=22)
+    drawn = [label(name, ground.left, 11, kind="strong")]
     drawn += ground.axes(AXES[axis], "accuracy", x_form=tick, y_form=percent)
     said = []
     for arm, seeds in by_arm.items():
@@ -127,7 +127,7 @@ def accuracy(
             drawn.append(line([(x, sum(v) / len(v)) for x, v in zip(xs, at, strict=True)], ink, width=2.2))
         else:
             drawn.append(line(places[0], ink, width=2.2))
-        size = 3.5 if len(seeds) == 1 else 2.2
+        size = 3.5 if len(seeds) == 1 else 2.8
         for points, shown in zip(seeds, places, strict=True):
             if len(points) > MAX_MARKS:
                 continue
@@ -153,7 +153,7 @@ def accuracy(
         title=f"Accuracy against {AXES[axis]}, {name}",
         about="; ".join(said) or "No evaluation was recorded.",
         width=width,
-        height=220,
+        height=224,
         marks=tuple(drawn),
     )
 

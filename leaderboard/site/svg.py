@@ -227,6 +227,15 @@ def swatch(ink: Ink, *, box: bool = False) -> Markup:
     return join((line(((0, 6), (26, 6)), ink), mark(13, 6, ink)))
 
 
+def legend(entries: Sequence[tuple[Ink, str]], *, box: bool = False) -> Markup:
+    """Samples and names as a list beside a drawing in a page; nothing without any."""
+    if not entries:
+        return Markup("")
+    size = {"viewBox": "0 0 26 12", "width": 26, "height": 12, "aria_hidden": "true"}
+    samples = (tag("li", tag("svg", swatch(ink, box=box), **size), " ", name) for ink, name in entries)
+    return tag("ul", *samples, class_="legend")
+
+
 @dataclass(slots=True)
 class Sheet:
     """Puts drawings below each other into one picture that stands alone, with a ground and a style of its own."""

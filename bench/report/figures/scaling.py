@@ -91,7 +91,7 @@ def _panel(rows: list[dict[str, Any]], key: str, title: str, logarithmic: bool, 
     top = 1.0 if form is percent else max(values) * 1.15
     low = min(values) / 1.3 if logarithmic else 0.0
     ground = plot(
-        340, 220, (counts[0] / 1.15, counts[-1] * 1.15), (low, top), log_x=True, log_y=logarithmic, top=18
+        340, 220, (counts[0] / 1.15, counts[-1] * 1.15), (low, top), log_x=True, log_y=logarithmic, top=24
     )
     drawn: list[Markup] = [label(title, 8, 10, kind="strong")]
     drawn += ground.axes("tenants", "", x_form=tick, y_form=form, x_ticks=counts)
