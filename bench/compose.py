@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,11 @@ from bench.config import RunConfig
 from bench.errors import UsageError
 from bench.output import note
 from bench.record import ArmResult, Sink
+from bench.shapes import buckets_for, grain_of, prefill_lanes
 from tasks import latency, sandbox
 from tasks.data.task import DataTask
 from tunix_core.clock import clock_ns
 from tunix_core.types import (
-    Bucket,
     EpisodeTicket,
     LoraSpec,
     LossSpec,
@@ -39,15 +38,7 @@ if TYPE_CHECKING:
     from tunix_core.telemetry import Observer
     from tunix_core.trainer import Trainer
 
-BATCH_TOKENS = 128
-"""Of one packed batch; a longer row travels alone. On CPU small batches stay in the cache, and an asynchronous step
-takes few tenants at a time: two rows a batch take a quarter less time a row, and leave two fifths of the rows empty."""
-ROW_LENGTHS = (1.6, 1.2, 1.0)
-"""Of the longest episode: a row is filled for whichever it leaves emptiest. Lengths near each other beat a ladder of
-halves: most rows are nearly full, and what is left over is little."""
 MIN_ENV_WORKERS, MAX_ENV_WORKERS = 16, 2048
-PREFILL_TOKENS = 4_096
-MAX_PREFILL_LANES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,11 +105,14 @@ def tenants_of(prepared: Prepared, seed: int) -> tuple[TenantSpec, ...]:
 
 def trainer_spec(prepared: Prepared) -> TrainerSpec:
     """Shapes for the sizes of these tasks, the same in every arm."""
+    import jax
+
     from bench.sizing import round_up
     from tunix_core.runspec import TrainerSpec
     from tunix_core.sampler.base import SamplerSpec
 
     config, sizes = prepared.config, prepared.sizes
+    grain = grain_of(jax.default_backend())
     lengths = [sizes.opening]
     while lengths[-1] * 3 < sizes.context:
         lengths.append(lengths[-1] * 3)
@@ -127,11 +121,14 @@ def trainer_spec(prepared: Prepared) -> TrainerSpec:
     return TrainerSpec(
         sampler=SamplerSpec(
             slots=config.slots,
-            prefill_lanes=max(1, min(MAX_PREFILL_LANES, config.slots, PREFILL_TOKENS // sizes.context)),
+            part_slots=grain.part_slots,
+            prefill_lanes=prefill_lanes(grain, config.slots, sizes.context),
             prefill_lengths=tuple(lengths),
             max_new_tokens=sizes.turn,
+            workers=grain.workers,
         ),
-        buckets=buckets_for(round_up(sizes.episode, 16)),
+        buckets=buckets_for(round_up(sizes.episode, 16), grain),
+        workers=grain.workers,
         runtime=config.runtime,
         env_workers=config.env_workers or env_workers(config, len(prepared.tenants)),
         no_progress_s=config.no_progress_s,
@@ -148,18 +145,6 @@ def env_workers(config: RunConfig, tenants: int) -> int:
     """
     under_way = tenants * config.groups_per_update * config.group_size * (1 + config.max_staleness)
     return max(MIN_ENV_WORKERS, min(MAX_ENV_WORKERS, under_way))
-
-
-def buckets_for(longest: int) -> tuple[Bucket, ...]:
-    """Shapes of packed batches for episodes of up to `longest` tokens: three row lengths, one row count each.
-
-    A tenant's rows take the shortest length that holds them, and all rows of a length travel in batches of one
-    shape: so the bits of an update depend neither on the neighbours nor on the arm.
-    """
-    lengths = {max(8, math.ceil(longest * share / 8) * 8) for share in ROW_LENGTHS}
-    return tuple(
-        Bucket(rows=max(1, BATCH_TOKENS // length), length=length) for length in sorted(lengths, reverse=True)
-    )
 
 
 def make_env(env_id: str, profile: latency.LatencyProfile | None = None, *, data: str | None = None) -> Any:

@@ -36,6 +36,8 @@ class TrainerSpec:
     device: str = "cpu:0"
     learner_devices: int = 1
     """Devices that share the learner's rows; the sampler lives on the first of them."""
+    workers: int = 1
+    """Packed batches that one device computes at once; several pay on a CPU, where one leaves cores idle."""
     tenant_slots: int = 0
     """Adapter slots; 0 = one for each tenant given. More leave room for tenants that join while others run."""
     max_rank: int = 0

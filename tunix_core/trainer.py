@@ -85,6 +85,7 @@ class Trainer:
             on_packed=self._packed,
             slots=spec.tenant_slots,
             devices=_devices(spec.learner_devices),
+            workers=spec.workers,
         )
         self.sampler = sampler(
             spec.sampler,

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from bench.shapes import grain_of, prefill_lanes
 from tests.benchmarks.harness import Timed, interleave, ratio, write
 from tunix_core.clock import clock_ns
 from tunix_core.model.load import load_base
@@ -29,7 +30,9 @@ PROMPT, SAMPLED = 30, 64
 def engine(base: Any, params: Any, rows: int, tenants: int) -> SamplerEngine:
     """A warm engine."""
     specs = [TenantSpec(tenant_id=f"t{i}", env_ids=("x",), seed=i) for i in range(tenants)]
-    spec = SamplerSpec(slots=rows, prefill_lanes=min(rows, 16), prefill_lengths=(32,), max_new_tokens=SAMPLED)
+    grain = grain_of(jax.default_backend())
+    spec = SamplerSpec(slots=rows, part_slots=grain.part_slots, prefill_lanes=prefill_lanes(grain, rows, 32),
+                       prefill_lengths=(32,), max_new_tokens=SAMPLED, workers=grain.workers)  # fmt: skip
     made = SamplerEngine(spec, base.config, params, stack_adapters(base.config, specs, 8), stop_ids=(),
                          clock_ns=clock_ns, on_span=lambda span: None)  # fmt: skip
     made.warm_up()

@@ -11,7 +11,7 @@ import numpy as np
 
 from tunix_core import packing
 from tunix_core.learner.stage import Learner, tenant_batch
-from tunix_core.learner.update import accumulate, empty_tally
+from tunix_core.learner.update import empty_tally
 from tunix_core.model.lora import Factors, read_slot
 from tunix_core.testing import random_adapter, tiny_base, tiny_tenant
 from tunix_core.types import (
@@ -159,19 +159,8 @@ def gradients(
     plan = packing.plan([len(s.token_ids) for s in sequences], [s.tenant_id for s in sequences], buckets)
     grad_sum = jax.tree.map(np.zeros_like, learner.state.adapters.factors)
     tally = empty_tally(len(learner.slots))
-    for batch in packing.pack(sequences, weights, learner.slot_of, learner.versions, plan):
-        grad_sum, tally = accumulate(
-            learner.params,
-            *learner.state.adapters,
-            learner.hyper.temperature,
-            learner._loss_index,
-            batch,
-            grad_sum,
-            tally,
-            learner._cut,
-            config=learner.config,
-            losses=learner.losses,
-        )
+    batches = packing.pack(sequences, weights, learner.slot_of, learner.versions, plan)
+    grad_sum, tally = learner._sums(batches, grad_sum, tally)
     return jax.device_get((grad_sum, tally))
 
 

@@ -22,7 +22,7 @@ from tests.tunix_core.learning import (
     update,
 )
 from tunix_core import packing
-from tunix_core.learner.update import Cut, Scored, accumulate, empty_tally, score_tokens
+from tunix_core.learner.update import Cut, Scored, row_sums, score_tokens
 from tunix_core.schedule import arm
 from tunix_core.testing import Recorder, ScriptedEnvs, tiny_tenant, tiny_trainer
 from tunix_core.types import LossSpec, OptimizerSpec, SamplingSpec
@@ -167,15 +167,13 @@ def test_nothing_is_sorted_while_nobody_cuts() -> None:
         sequences, weights = sequences_of()
         plan = packing.plan([len(s.token_ids) for s in sequences], ["t0"] * len(sequences), [BUCKET])
         batch = packing.pack(sequences, weights, learner.slot_of, learner.versions, plan)[0]
-        lowered = accumulate.lower(
+        lowered = row_sums.lower(
             learner.params,
             *learner.state.adapters,
             learner.hyper.temperature,
+            learner._cut,
             learner._loss_index,
             batch,
-            learner.state.grad_sum,
-            empty_tally(3),
-            learner._cut,
             config=learner.config,
             losses=learner.losses,
         )

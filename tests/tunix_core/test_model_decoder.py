@@ -111,7 +111,7 @@ def test_decoding_through_the_cache_gives_the_logits_of_one_full_pass() -> None:
         return recent, MODEL.apply(params, hidden[:, 0], method="logits")
 
     _, new = jax.jit(MODEL.apply)(params, ids, positions, segments)
-    cache = write_prompt(cache, new, jnp.asarray([1]))
+    cache = write_prompt(cache, new, jnp.asarray([0, 0]), jnp.asarray([False, True]))
     for begin in range(prompt, len(SENTENCE), steps):
         recent = empty_recent(BASE.config, 2, steps)
         start = jnp.asarray([0, begin], jnp.int32)
@@ -122,11 +122,16 @@ def test_decoding_through_the_cache_gives_the_logits_of_one_full_pass() -> None:
         cache = flush(Past(cache, recent, start, jnp.int32(steps)))
 
 
-def test_a_lane_outside_the_cache_is_dropped() -> None:
-    cache = empty_cache(BASE.config, 2, 4)
-    ones = jnp.ones((2, 1, 3, 2, 4))
-    written = write_prompt(cache, NewKV(ones, ones), jnp.asarray([2]))
-    assert not np.any(written.k) and not np.any(written.v)
+def test_rows_that_begin_take_their_prompt_and_lose_the_rest_others_keep_all() -> None:
+    cache = jax.tree.map(lambda x: x + 7.0, empty_cache(BASE.config, 3, 4))
+    prompts = jnp.broadcast_to(jnp.asarray([1.0, 2.0])[:, None, None, None], (2, 2, 3, 2, 4))
+    written = write_prompt(
+        cache, NewKV(prompts, prompts), jnp.asarray([1, 0, 1]), jnp.asarray([True, False, True])
+    )
+    for row, expected in ((0, [2, 2, 2, 0]), (1, [7, 7, 7, 7]), (2, [2, 2, 2, 0])):
+        for position, value in enumerate(expected):
+            assert np.all(written.k[:, row, :, :, position] == value)
+            assert np.all(written.v[:, row, :, position] == value)
 
 
 def test_rotary_attention_depends_on_distance_alone() -> None:

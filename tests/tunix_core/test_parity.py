@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -20,7 +21,7 @@ from tunix_core.testing import (
     tiny_tenant,
     tiny_trainer,
 )
-from tunix_core.types import EpisodeTicket, Fate
+from tunix_core.types import EpisodeTicket, Fate, UpdateReport
 
 NAMES = ("t0", "t1", "t2")
 UPDATES = 20
@@ -147,20 +148,35 @@ def test_tokens_sampled_across_a_publication_carry_both_versions() -> None:
 
 
 def test_in_completion_order_what_is_too_old_is_dropped_counted_and_drawn_again() -> None:
+    """t0's first group is held up until two updates have been made without it."""
     schedule = ScheduleSpec(tenants_at_once=None, step_barrier=False, max_staleness=1, consume="completion")
-    recorder, result = run(schedule)
-    dropped = 0
-    for name, tenant in zip(NAMES, TENANTS, strict=True):
-        reports = recorder.reports_of(name)
-        assert len(reports) == tenant.updates
-        assert {age for r in reports for age in r.staleness} <= {0, 1}
-        consumed = [k for r in reports for k in r.ordinals]
-        assert len(consumed) == len(set(consumed)) == tenant.updates * tenant.groups_per_update
-        books = result.ledgers[name]
-        dropped += books["stale"]["groups"]
-        assert books["generated"]["groups"] == sum(
-            books[f]["groups"] for f in ("consumed", "stale", "filtered", "errored", "surplus")
-        )
-        assert recorder.fates(name)[Fate.STALE] == books["stale"]["rollouts"]
-        assert recorder.fates(name)[Fate.SURPLUS] == books["surplus"]["rollouts"]
-    assert dropped > 0
+    late = threading.Event()
+
+    def slow_start(ticket: EpisodeTicket) -> EpisodeScript:
+        return replace(script(ticket), hold=late if ticket.ordinal == 0 else None)
+
+    class AfterTwo(Recorder):
+        def update(self, report: UpdateReport) -> None:
+            super().update(report)
+            if report.version_after == 2:
+                late.set()
+
+    recorder = AfterTwo()
+    spec = replace(TINY_SPEC, runtime="threads", env_workers=16)
+    result = tiny_trainer(
+        (TENANTS[0],), schedule, ScriptedEnvs(slow_start), spec=spec, observer=recorder
+    ).run()
+    name, tenant = TENANTS[0].tenant_id, TENANTS[0]
+    reports = recorder.reports_of(name)
+    assert len(reports) == tenant.updates
+    assert {age for r in reports for age in r.staleness} <= {0, 1}
+    consumed = [k for r in reports for k in r.ordinals]
+    assert len(consumed) == len(set(consumed)) == tenant.updates * tenant.groups_per_update
+    assert 0 not in consumed
+    books = result.ledgers[name]
+    assert books["generated"]["groups"] == sum(
+        books[f]["groups"] for f in ("consumed", "stale", "filtered", "errored", "surplus")
+    )
+    assert recorder.fates(name)[Fate.STALE] == books["stale"]["rollouts"]
+    assert recorder.fates(name)[Fate.SURPLUS] == books["surplus"]["rollouts"]
+    assert books["stale"]["groups"] > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -156,7 +157,7 @@ def test_among_seven_others_of_which_one_is_nan_and_one_leaves_the_tenant_is_as_
     trainer.learner.state = state._replace(adapters=state.adapters._replace(factors=factors))
     trainer.sampler.publish(trainer.learner.adapter("t5"), 6)
     result = trainer.run()
-    assert result.status == "tenant_stopped" and result.reason.startswith("t5: update 0")
+    assert result.status == "tenant_stopped" and re.match(r"t5: update \d: non-finite", result.reason)
     assert result.updates["t3"] < 6 and result.updates["t6"] == 6
     assert recorder.adapters("stays") == alone(STAYS)
 

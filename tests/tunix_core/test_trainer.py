@@ -242,7 +242,7 @@ def first_is(letter: str) -> Callable[[tuple[str, ...]], float]:
 def test_a_bandit_is_learnt_by_its_first_token() -> None:
     """Each tenant is paid for another first letter; were the first token not in the loss, none would learn."""
     wanted = dict(zip(NAMES, "abc", strict=True))
-    tenants = three(updates=25, optimizer=OptimizerSpec(learning_rate=0.05))
+    tenants = three(updates=25, optimizer=OptimizerSpec(learning_rate=0.02))
     trainer, recorder, _ = build(
         "A1", lambda t: EpisodeScript(reward=first_is(wanted[t.tenant_id])), tenants=tenants
     )
@@ -250,7 +250,7 @@ def test_a_bandit_is_learnt_by_its_first_token() -> None:
     for name in NAMES:
         done = sorted(recorder.consumed(name).items())
         hits = [first_is(wanted[name])((t.turns[1].text,)) for _, t in done]
-        assert np.mean(hits[-24:]) > np.mean(hits[:24]) + 0.4
+        assert np.mean(hits[-24:]) > 0.8  # by chance 0.125
 
 
 def test_ending_the_turn_is_learnt_where_only_ended_answers_are_paid() -> None:

@@ -62,7 +62,10 @@ def accumulate_sharded(
     config: ModelConfig,
     losses: tuple[LossSpec, ...],
 ) -> tuple[Factors, Tally]:
-    """`update.accumulate` over a mesh; the batch's rows B are a multiple of its size."""
+    """Adds one packed batch to the tenants' sums over a mesh; the batch's rows B are a multiple of its size.
+
+    Arguments as of `update.row_sums`; grad_sum as factors, tally of all tenants.
+    """
 
     def of_own_rows(*operands: Any) -> tuple[Factors, Tally]:
         own_factors, own = operands[1], operands[-1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -17,7 +16,16 @@ from tunix_core.advantages import group_advantages, invalid_count
 from tunix_core.errors import ConfigError, LearnerError
 from tunix_core.learner.sharded import accumulate_sharded, data_mesh, replicated, round_up_rows
 from tunix_core.learner.state import hyper_of, init_state, reset_slot
-from tunix_core.learner.update import Cut, Tally, accumulate, apply, empty_tally, score_tokens
+from tunix_core.learner.update import (
+    Cut,
+    RowSums,
+    Tally,
+    add_rows,
+    apply,
+    empty_tally,
+    row_sums,
+    score_tokens,
+)
 from tunix_core.losses import sequence_token_weights
 from tunix_core.model.config import ModelConfig
 from tunix_core.model.lora import Factors, factors_sha256, initial_factors, lora_scale, read_slot
@@ -35,6 +43,7 @@ from tunix_core.types import (
     Trajectory,
     UpdateReport,
 )
+from tunix_core.workers import run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,12 +182,14 @@ class Learner:
         on_packed: Callable[[PackedUpdate], None] = lambda packed: None,
         slots: int = 0,
         devices: Sequence[Any] = (),
+        workers: int = 1,
     ) -> None:
         """`on_packed` is told of each step's batches while the learner still holds the weights before it.
 
         `slots` beyond the given tenants stay free for those that join later; 0 = none.
         `devices`, where there are several, each take their share of a batch's rows (`sharded`); the buckets' rows
         are rounded up to a multiple of them.
+        `workers` batches are computed at once (one device only); they are added in order, so the bits are the same.
         """
         self.mesh = data_mesh(devices)
         self.config, self.params, self.max_rank = config, params, max_rank
@@ -193,7 +204,7 @@ class Learner:
         self.losses: tuple[LossSpec, ...] = ()
         self._settle_settings()
         self._clock_ns, self._on_span, self._device = clock_ns, on_span, device
-        self._on_packed = on_packed
+        self._on_packed, self._workers = on_packed, workers
 
     def add(self, tenant: TenantSpec) -> int:
         """Gives a tenant the first free slot, at version 0, and returns it; nobody else's bits change.
@@ -277,9 +288,7 @@ class Learner:
             )
         )
         t_step = self._clock_ns()
-        grad_sum, tally = self.state.grad_sum, empty_tally(len(self.slots))
-        for batch in batches:
-            grad_sum, tally = self._accumulate(batch, grad_sum, tally)
+        grad_sum, tally = self._sums(batches, self.state.grad_sum, empty_tally(len(self.slots)))
         signal = {name for name in due if any(s.advantage != 0 for s in shares[name].sequences)}
         signal |= {n for n in due if shares[n].sequences and self._spec(n).loss.kl_coefficient > 0}
         broken = {name for name in due if not _finite_logprobs(shares[name].sequences)}
@@ -352,35 +361,44 @@ class Learner:
 
     def warm_up(self, *, score: bool = False) -> None:
         """Compiles every bucket and the optimizer step, scoring too if asked; leaves the state as it was."""
-        for bucket in self.buckets:
+
+        def blank(bucket: Bucket) -> PackedBatch:
             shape = (bucket.rows, bucket.length)
             whole, real = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
             mask, slots = np.zeros(shape, bool), np.zeros(bucket.rows, np.int32)
-            batch = PackedBatch(whole, whole, whole, whole, mask, real, real, real, slots)
-            grad_sum, tally = self._accumulate(batch, self.state.grad_sum, empty_tally(len(self.slots)))
-            self.state = self.state._replace(grad_sum=grad_sum)
-            jax.block_until_ready(tally)
-            if score:
-                self.score([batch])
+            return PackedBatch(whole, whole, whole, whole, mask, real, real, real, slots)
+
+        batches = [blank(bucket) for bucket in self.buckets]
+        grad_sum, tally = self._sums(batches, self.state.grad_sum, empty_tally(len(self.slots)))
+        self.state = self.state._replace(grad_sum=grad_sum)
+        jax.block_until_ready(tally)
+        if score:
+            for _ in run(lambda batch: self.score([batch]), batches, self._workers):
+                pass
         self.state, _ = apply(self.state, self.hyper, np.zeros(len(self.slots), bool))
         jax.block_until_ready(jnp.zeros(()))
 
-    def _accumulate(self, batch: PackedBatch, grad_sum: Factors, tally: Tally) -> tuple[Factors, Tally]:
-        """Adds one batch, on one device or dealt over the mesh; consumes both sums."""
-        add = accumulate if self.mesh is None else partial(accumulate_sharded, mesh=self.mesh)
-        return add(
-            self.params,
-            self.state.adapters.factors,
-            self.state.adapters.scale,
-            self.hyper.temperature,
-            self._loss_index,
-            batch,
-            grad_sum,
-            tally,
-            self._cut,
-            config=self.config,
-            losses=self.losses,
-        )
+    def _sums(self, batches: Sequence[PackedBatch], grad_sum: Factors, tally: Tally) -> tuple[Factors, Tally]:
+        """Adds the batches' gradients and figures, in order; consumes both sums."""
+        shared = (self.params, self.state.adapters.factors, self.state.adapters.scale, self.hyper.temperature)
+        if self.mesh is not None:
+            for batch in batches:
+                grad_sum, tally = accumulate_sharded(
+                    *shared, self._loss_index, batch, grad_sum, tally, self._cut,
+                    mesh=self.mesh, config=self.config, losses=self.losses,
+                )  # fmt: skip
+            return grad_sum, tally
+
+        def rows_of(batch: PackedBatch) -> RowSums:
+            rows = row_sums(
+                *shared, self._cut, self._loss_index, batch, config=self.config, losses=self.losses
+            )
+            # a worker has the next batch only when this one is done; alone, the device may run ahead of us
+            return jax.block_until_ready(rows) if self._workers > 1 else rows
+
+        for batch, rows in zip(batches, run(rows_of, batches, self._workers), strict=True):
+            grad_sum, tally = add_rows(grad_sum, tally, rows, batch.tenant_slot)
+        return grad_sum, tally
 
     @property
     def _cut(self) -> Cut | None:

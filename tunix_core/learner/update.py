@@ -1,4 +1,4 @@
-"""The learner's two compiled programs: accumulate gradients of a packed batch, apply them per tenant.
+"""The learner's compiled programs: gradients of a packed batch's rows, their sums, the step per tenant.
 
 Gradients are taken with respect to each row's own copy of its tenant's factors and added to the tenant's sum
 row by row. A row's gradient does not know its neighbours, so a tenant's update is the same whoever shares the
@@ -146,6 +146,7 @@ class RowSums(NamedTuple):
     tally: Tally
 
 
+@partial(jax.jit, static_argnames=("config", "losses"))
 def row_sums(
     params: Any,
     factors: Factors,
@@ -158,10 +159,15 @@ def row_sums(
     config: ModelConfig,
     losses: tuple[LossSpec, ...],
 ) -> RowSums:
-    """Gradients and figures of every row of a packed batch; arguments as of `accumulate`.
+    """Gradients and figures of every row of a packed batch; nothing of it depends on another batch.
 
     The weights at the start of the update are the weights being differentiated (one optimizer step per
     update), so the proximal log-probabilities are the policy's under stop-gradient: no second forward.
+
+    Args:
+      factors, scale, temperature: of all tenants, leading T.
+      cut: of all tenants; None, where nobody cuts, compiles to a program that sorts no vocabulary.
+      loss_index: int32 [T], which of the static `losses` a tenant uses.
     """
     slot, mask = batch.tenant_slot, batch.loss_mask
     heat, row_cut = temperature[slot], _rows_of(cut, slot)
@@ -229,6 +235,7 @@ def _figures(batch: PackedBatch, scored: Scored, weighted: Array, shown: Mapping
     )
 
 
+@partial(jax.jit, donate_argnames=("grad_sum", "tally"))
 def add_rows(grad_sum: Factors, tally: Tally, rows: RowSums, slot: Array) -> tuple[Factors, Tally]:
     """Adds each row to its tenant's sums, row by row; slot int32 [B]."""
     grad_sum = jax.tree.map(lambda total, g: total.at[slot].add(jnp.moveaxis(g, 1, 0)), grad_sum, rows.grads)
@@ -239,33 +246,6 @@ def add_rows(grad_sum: Factors, tally: Tally, rows: RowSums, slot: Array) -> tup
         return total.at[slot].min(new) if name == "ratio_min" else total.at[slot].add(new)
 
     return grad_sum, Tally(*map(joined, Tally._fields, tally, rows.tally))
-
-
-@partial(jax.jit, static_argnames=("config", "losses"), donate_argnames=("grad_sum", "tally"))
-def accumulate(
-    params: Any,
-    factors: Factors,
-    scale: Array,
-    temperature: Array,
-    loss_index: Array,
-    batch: PackedBatch,
-    grad_sum: Factors,
-    tally: Tally,
-    cut: Cut | None = None,
-    *,
-    config: ModelConfig,
-    losses: tuple[LossSpec, ...],
-) -> tuple[Factors, Tally]:
-    """Adds one packed batch's gradients and figures to the tenants' sums.
-
-    Args:
-      factors, scale, temperature: of all tenants, leading T.
-      loss_index: int32 [T], which of the static `losses` a tenant uses.
-      grad_sum: as factors; tally: of all tenants.
-      cut: of all tenants; None, where nobody cuts, compiles to a program that sorts no vocabulary.
-    """
-    rows = row_sums(params, factors, scale, temperature, cut, loss_index, batch, config=config, losses=losses)
-    return add_rows(grad_sum, tally, rows, batch.tenant_slot)
 
 
 class Applied(NamedTuple):

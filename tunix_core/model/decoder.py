@@ -82,18 +82,22 @@ def flush(past: Past) -> KVCache:
     return KVCache(put(past.cache.k, k, past.start, 3), put(past.cache.v, v, past.start, 2))
 
 
-def write_prompt(cache: KVCache, new: NewKV, rows: Array) -> KVCache:
-    """Writes whole prompts from position 0: new [layers, B, L, K, d] into cache rows int32 [B].
+def write_prompt(cache: KVCache, new: NewKV, lane: Array, begins: Array) -> KVCache:
+    """Writes whole prompts from position 0 into the rows that begin with them.
 
-    The rest of a row is cleared: its last tenant's NaN, weighted with 0, would still be a NaN.
-    A row index past the cache is dropped: that is how unused lanes of a prefill are marked.
+    The rest of such a row is cleared: its last tenant's NaN, weighted with 0, would still be a NaN.
+
+    Args:
+      new: keys and values [layers, B, L, K, d] of B prompts.
+      lane: int32 [S], the prompt of each row; begins: bool [S], the other rows stay as they are.
     """
     rest = cache.v.shape[3] - new.k.shape[2]
     k = jnp.transpose(new.k, (0, 1, 3, 4, 2)).astype(cache.k.dtype)
     v = jnp.transpose(new.v, (0, 1, 3, 2, 4)).astype(cache.v.dtype)
     k = jnp.pad(k, ((0, 0),) * 4 + ((0, rest),))
     v = jnp.pad(v, ((0, 0),) * 3 + ((0, rest), (0, 0)))
-    return KVCache(cache.k.at[:, rows].set(k, mode="drop"), cache.v.at[:, rows].set(v, mode="drop"))
+    here = begins[None, :, None, None, None]
+    return KVCache(jnp.where(here, k[:, lane], cache.k), jnp.where(here, v[:, lane], cache.v))
 
 
 def _scores(products: Array, config: ModelConfig) -> Array:

@@ -13,10 +13,26 @@ class SamplerSpec:
     """Fixed shapes of the sampler. prefill_lengths ascend; the last is the longest context it takes."""
 
     slots: int = 32
+    part_slots: int = 0
+    """Slots of one decode program; 0 = all. Small parts stay in a CPU's cache and run side by side, and one without
+    a turn isn't run; an accelerator wants one large part."""
     prefill_lanes: int = 16
+    """Prompts of one prefill program."""
     prefill_lengths: tuple[int, ...] = (32, 96)
     max_new_tokens: int = 24
     decode_steps: int = 4
+    workers: int = 1
+    """Programs that run at once."""
+
+    @property
+    def rows(self) -> int:
+        """Slots of a part."""
+        return min(self.part_slots or self.slots, self.slots)
+
+    @property
+    def parts(self) -> int:
+        """Parts that hold all slots; the last may have rows to spare."""
+        return -(-self.slots // self.rows)
 
     @property
     def max_context(self) -> int:
@@ -27,11 +43,6 @@ class SamplerSpec:
     def reread_lengths(self) -> tuple[int, ...]:
         """Lengths at which a running turn is read again: those of prompts, and a full prompt with a turn."""
         return (*self.prefill_lengths, self.max_context + self.max_new_tokens)
-
-    @property
-    def prefill_turns(self) -> int:
-        """Most turns that one prefill begins: a group's share their prompt's lane."""
-        return min(self.slots, 4 * self.prefill_lanes)
 
     @property
     def cache_length(self) -> int:

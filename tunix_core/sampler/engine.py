@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,11 +14,23 @@ import numpy as np
 
 from tunix_core.errors import SamplerError
 from tunix_core.model.config import ModelConfig
-from tunix_core.model.decoder import empty_cache
+from tunix_core.model.decoder import NewKV, empty_cache
 from tunix_core.model.lora import Adapters, write_slot
 from tunix_core.sampler import kernels
 from tunix_core.sampler.base import SamplerSpec
-from tunix_core.types import AdapterVersion, SampleRequest, SampleResult, SamplingSpec, Span, StopReason
+from tunix_core.types import (
+    AdapterVersion,
+    Array,
+    SampleRequest,
+    SampleResult,
+    SamplingSpec,
+    Span,
+    StopReason,
+)
+from tunix_core.workers import run
+
+READS = 16
+"""Most prefill programs of one dispatch: what else has to be done shall not wait for a long queue."""
 
 
 @dataclass(slots=True)
@@ -33,11 +46,19 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """A context to be read: its ids, the slot it is read into, and whose adapter reads it."""
+    """A context to be read: its ids, whose adapter reads it, and the slots it is read into."""
 
     ids: np.ndarray
-    slot: int
     adapter_slot: int
+    slots: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One prefill program: lanes of one compiled length."""
+
+    length: int
+    lanes: Sequence[_Lane]
 
 
 class SamplerEngine:
@@ -61,9 +82,9 @@ class SamplerEngine:
         self._stop_ids = tuple(stop_ids)
         self._stops = jnp.asarray(self._stop_ids, jnp.int32)
         self._clock_ns, self._on_span, self._device = clock_ns, on_span, device
-        self._cache = empty_cache(config, spec.slots, spec.cache_length)
+        self._caches = [self._empty_cache() for _ in range(spec.parts)]
         self._slots: list[_Slot | None] = [None] * spec.slots
-        self._queue: deque[SampleRequest] = deque()
+        self._queue: list[SampleRequest] = []
         # slots whose keys and values were computed by an adapter that has been replaced since
         self._outdated: set[int] = set()
         # by adapter slot: adapters that wait for their tenant's running turns
@@ -78,7 +99,7 @@ class SamplerEngine:
     @property
     def waiting(self) -> list[SampleRequest]:
         """Requests in a slot, then those queued."""
-        return [s.request for s in self._slots if s is not None] + list(self._queue)
+        return [s.request for s in self._slots if s is not None] + self._queue
 
     def submit(self, request: SampleRequest) -> None:
         """Queues one turn. Raises SamplerError for a context or limit the compiled shapes cannot hold."""
@@ -116,56 +137,41 @@ class SamplerEngine:
         self._outdated |= set(self._running(slot))
 
     def warm_up(self, *, cuts: bool = False) -> None:
-        """Compiles every prefill length and the decode step on an idle engine; leaves no trace.
+        """Compiles every prefill length and the decode step, several at once; leaves no trace.
 
         `cuts`: some turns will be sampled with top_p or top_k; while none of them runs, nothing is sorted.
         """
-        for filtered in (False, True) if cuts else (False,):
-            self._warm_up(filtered)
+        variants = (False, True) if cuts else (False,)
 
-    def _warm_up(self, filtered: bool) -> None:
-        spec = self.spec
-        for length in spec.reread_lengths:
-            self._read(length, [], [], [], filtered)
-        nowhere = np.full(spec.prefill_turns, spec.slots, np.int32)
-        self._cache = kernels.fork(self._cache, np.zeros_like(nowhere), nowhere)
-        idle = np.zeros(spec.slots, np.int32)
-        rows = _rows([], spec.slots)
-        self._cache, out = kernels.decode(
-            self.params,
-            self.adapters,
-            self._cache,
-            idle,
-            idle,
-            idle,
-            rows,
-            self._stops,
-            config=self.config,
-            steps=spec.decode_steps,
-            filtered=filtered,
-        )
-        jax.block_until_ready(out)
+        def read(length: int) -> None:
+            new, logits = self._prefill_program(_Read(length, []))
+            for filtered in variants:
+                jax.block_until_ready(self._begin_program(self._empty_cache(), new, logits, {}, {}, filtered))
+
+        def decode(filtered: bool) -> None:
+            jax.block_until_ready(self._decode_program(self._empty_cache(), {}, filtered))
+
+        jobs: list[Callable[[], None]] = [partial(read, length) for length in self.spec.reread_lengths]
+        jobs += [partial(decode, filtered) for filtered in variants]
+        for _ in run(lambda job: job(), jobs, self.spec.workers):
+            pass
 
     def turn(self) -> list[SampleResult]:
         """Does one dispatch and returns the turns that it finished.
 
         A prefill if a request waits and a slot is free; else a re-read if one is due; else decode.
         """
-        free = [i for i, s in enumerate(self._slots) if s is None]
-        # a prefill costs the same for one lane as for all, so a few stragglers wait for the batch to thin out
-        ready = sum(r.adapter_slot not in self._held for r in self._queue)
-        enough = min(ready, self.spec.prefill_lanes)
-        active = self.spec.slots - len(free)
-        if ready and free and (len(free) >= enough or not active):
-            return self._prefill(free)
+        turns = self._next_turns()
+        if turns:
+            return self._prefill(turns)
         if self._outdated:
             self._reread()
             return []
-        return self._decode() if active else []
+        return self._decode() if any(self._slots) else []
 
     def drop(self, tenant_id: str) -> None:
         """Forgets a tenant's queued and running turns (it was stopped)."""
-        self._queue = deque(r for r in self._queue if r.ticket.tenant_id != tenant_id)
+        self._queue = [r for r in self._queue if r.ticket.tenant_id != tenant_id]
         for i, s in enumerate(self._slots):
             if s is not None and s.request.ticket.tenant_id == tenant_id:
                 self._free(i)
@@ -182,159 +188,199 @@ class SamplerEngine:
             if held is not None:
                 self.publish(held, ended.request.adapter_slot)
 
-    def _prefill(self, free: list[int]) -> list[SampleResult]:
-        spec = self.spec
-        length, prompts = self._next_prompts(min(spec.prefill_turns, len(free)))
+    def _free_slots(self) -> list[int]:
+        """Slots without a turn, those of the fullest part first: a part without any turn costs nothing."""
+        by_part: dict[int, list[int]] = defaultdict(list)
+        for i, s in enumerate(self._slots):
+            if s is None:
+                by_part[i // self.spec.rows].append(i)
+        return [i for part in sorted(by_part, key=lambda p: len(by_part[p])) for i in by_part[part]]
+
+    def _next_turns(self) -> dict[int, SampleRequest]:
+        """Which waiting request goes into which free slot now.
+
+        Who is behind goes first: the lowest ordinal, and of these the episode that is furthest. A tenant whose
+        episodes take more turns than others' would else end long after them. Turns that wait for an adapter are
+        passed over.
+        """
+        if not self._queue:
+            return {}
+        free = self._free_slots()
+        ready = [r for r in self._queue if r.adapter_slot not in self._held]
+        ready.sort(key=lambda r: (r.ticket.ordinal, -r.turn_index))
+        lanes: set[tuple[int, bytes]] = set()
+        taken: list[SampleRequest] = []
+        for request in ready[: len(free)]:
+            lanes.add(_prompt(request))
+            if len(lanes) > READS * self.spec.prefill_lanes:
+                break
+            taken.append(request)
+        gone = {id(request) for request in taken}
+        self._queue = [r for r in self._queue if id(r) not in gone]
+        return dict(zip(free, taken, strict=False))
+
+    def _prefill(self, turns: Mapping[int, SampleRequest]) -> list[SampleResult]:
+        """Reads prompts and begins turns. Turns of one tenant with one prompt (a group's first) share its read."""
         t0 = self._clock_ns()
-        lanes: list[_Lane] = []
-        turns: list[tuple[SampleRequest, int]] = []
-        copies: list[tuple[int, int]] = []
-        for lane, requests in enumerate(prompts):
-            first, *others = free[len(turns) : len(turns) + len(requests)]
-            lanes.append(_Lane(requests[0].context_ids, first, requests[0].adapter_slot))
-            copies += [(first, slot) for slot in others]
-            turns += [(request, lane) for request in requests]
-        token, logprob = self._read(
-            length, lanes, [lane for _, lane in turns], [(r, 0) for r, _ in turns], _cuts(r for r, _ in turns)
-        )
-        if copies:
-            source, target = (
-                np.zeros(spec.prefill_turns, np.int32),
-                np.full(spec.prefill_turns, spec.slots, np.int32),
-            )
-            source[: len(copies)], target[: len(copies)] = np.transpose(copies)
-            self._cache = jax.block_until_ready(kernels.fork(self._cache, source, target))
+        lanes: dict[tuple[int, bytes], _Lane] = {}
+        for slot, request in turns.items():
+            lane = lanes.setdefault(_prompt(request), _Lane(request.context_ids, request.adapter_slot, []))
+            lane.slots.append(slot)
+        first, executed = self._read(list(lanes.values()), turns)
         t1 = self._clock_ns()
-        real = sum(len(requests[0].context_ids) for requests in prompts)
-        self._span("prefill", t0, t1, [r for r, _ in turns], spec.prefill_lanes * length, real)
-        for i, (request, _) in enumerate(turns):
-            slot = _Slot(request, t0)
-            self._slots[free[i]] = slot
-            self._append(slot, int(token[i]), float(logprob[i]))
+        self._span("prefill", t0, t1, turns.values(), executed, sum(len(lane.ids) for lane in lanes.values()))
+        for i, request in turns.items():
+            self._slots[i] = slot = _Slot(request, t0)
+            self._append(slot, *first[i])
         return self._finished(t1)
 
     def _reread(self) -> None:
-        """Reads outdated turns again under the adapter of now; what the prefill draws is thrown away."""
-        spec = self.spec
-        known: dict[int, np.ndarray] = {}
-        for i in sorted(self._outdated):
+        """Reads outdated turns again under the adapter of now; what is drawn after them is thrown away."""
+        t0 = self._clock_ns()
+        lanes, requests = [], []
+        for i in sorted(self._outdated)[: READS * self.spec.prefill_lanes]:
             s = self._slots[i]
             assert s is not None
             # the last token is not in the cache yet: decode reads it
-            known[i] = np.concatenate([s.request.context_ids, np.asarray(s.token_ids[:-1], np.int32)])
-        fitting = {i: next(n for n in spec.reread_lengths if n >= len(ids)) for i, ids in known.items()}
-        length = fitting[min(fitting)]
-        slots = [i for i in known if fitting[i] == length][: spec.prefill_lanes]
-        requests = [s.request for i in slots if (s := self._slots[i]) is not None]
-        t0 = self._clock_ns()
-        lanes = [_Lane(known[i], i, r.adapter_slot) for i, r in zip(slots, requests, strict=True)]
-        self._read(length, lanes, [], [], False)
-        self._outdated -= set(slots)
-        self._span("sync", t0, self._clock_ns(), requests, spec.prefill_lanes * length, 0)
+            known = np.concatenate([s.request.context_ids, np.asarray(s.token_ids[:-1], np.int32)])
+            lanes.append(_Lane(known, s.request.adapter_slot, [i]))
+            requests.append(s.request)
+        _, executed = self._read(lanes, {})
+        self._outdated -= {i for lane in lanes for i in lane.slots}
+        self._span("sync", t0, self._clock_ns(), requests, executed, 0)
 
     def _read(
-        self,
-        length: int,
-        lanes: Sequence[_Lane],
-        lane_of: Sequence[int],
-        turns: Sequence[tuple[SampleRequest, int]],
-        filtered: bool,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Prefills lanes; of each turn that begins with one, the token drawn after it and its logprob."""
-        spec = self.spec
-        token_ids = np.zeros((spec.prefill_lanes, length), np.int32)
-        lengths, adapter_slot = np.zeros(spec.prefill_lanes, np.int32), np.zeros(spec.prefill_lanes, np.int32)
-        cache_rows = np.full(spec.prefill_lanes, spec.slots, np.int32)
-        for i, lane in enumerate(lanes):
-            token_ids[i, : len(lane.ids)] = lane.ids
-            lengths[i], cache_rows[i], adapter_slot[i] = len(lane.ids), lane.slot, lane.adapter_slot
-        place = np.zeros(spec.prefill_turns, np.int32)
-        place[: len(lane_of)] = lane_of
-        self._cache, token, logprob = kernels.prefill(
-            self.params,
-            self.adapters,
-            self._cache,
-            token_ids,
-            lengths,
-            cache_rows,
-            adapter_slot,
-            place,
-            _rows(turns, spec.prefill_turns),
-            config=self.config,
-            filtered=filtered,
-        )
-        return jax.device_get((token, logprob))
+        self, lanes: Sequence[_Lane], turns: Mapping[int, SampleRequest]
+    ) -> tuple[dict[int, tuple[int, float]], int]:
+        """Prefills lanes into their slots.
 
-    def _next_prompts(self, most: int) -> tuple[int, list[list[SampleRequest]]]:
-        """The oldest prompt decides the length; those behind it of the same length come along, in order.
-
-        Turns of one tenant that begin with the same ids (a group's first ones) share a lane: it is read once.
-        Prompts that wait for an adapter are passed over. Shorter ones don't come along, although they would
-        fit: padding to another length changes the last bits of a log-probability, and a tenant's must not
-        depend on whose prompts are in the queue.
+        Lanes of one program have one compiled length: padding to another changes the last bits of a
+        log-probability, and a tenant's must not depend on whose prompts are in the queue.
 
         Returns:
-          The length, and the turns of each lane; at most `most` turns in all.
+          By slot the token drawn first for each of `turns` and its logprob; how many token slots were executed.
         """
+        spec = self.spec
+        by_length: dict[int, list[_Lane]] = defaultdict(list)
+        for lane in lanes:
+            by_length[next(n for n in spec.reread_lengths if n >= len(lane.ids))].append(lane)
+        reads = [
+            _Read(length, of_length[k : k + spec.prefill_lanes])
+            for length, of_length in sorted(by_length.items(), reverse=True)
+            for k in range(0, len(of_length), spec.prefill_lanes)
+        ]
+        found = list(run(self._prefill_program, reads, spec.workers))
 
-        def fitting(request: SampleRequest) -> int:
-            return next(n for n in self.spec.prefill_lengths if n >= len(request.context_ids))
+        def put(part: int) -> dict[int, tuple[int, float]]:
+            drawn: dict[int, tuple[int, float]] = {}
+            for read, (new, logits) in zip(reads, found, strict=True):
+                lane_of = {
+                    slot: k
+                    for k, lane in enumerate(read.lanes)
+                    for slot in lane.slots
+                    if slot // spec.rows == part
+                }
+                if not lane_of:
+                    continue
+                begun = {slot: turns[slot] for slot in lane_of if slot in turns}
+                self._caches[part], token, logprob = self._begin_program(
+                    self._caches[part], new, logits, lane_of, begun, _cuts(begun.values())
+                )
+                token, logprob = jax.device_get((token, logprob))
+                drawn |= {i: (int(token[i % spec.rows]), float(logprob[i % spec.rows])) for i in begun}
+            return drawn
 
-        length = fitting(next(r for r in self._queue if r.adapter_slot not in self._held))
-        lanes: dict[tuple[int, bytes], list[SampleRequest]] = {}
-        left: deque[SampleRequest] = deque()
-        taken = 0
-        for request in self._queue:
-            prompt = (request.adapter_slot, request.context_ids.tobytes())
-            room = taken < most and (prompt in lanes or len(lanes) < self.spec.prefill_lanes)
-            if room and fitting(request) == length and request.adapter_slot not in self._held:
-                lanes.setdefault(prompt, []).append(request)
-                taken += 1
-            else:
-                left.append(request)
-        self._queue = left
-        return length, list(lanes.values())
+        parts = sorted({slot // spec.rows for lane in lanes for slot in lane.slots})
+        first: dict[int, tuple[int, float]] = {}
+        for drawn in run(put, parts, spec.workers):
+            first |= drawn
+        return first, sum(spec.prefill_lanes * read.length for read in reads)
+
+    def _prefill_program(self, read: _Read) -> tuple[NewKV, Array]:
+        lanes = self.spec.prefill_lanes
+        token_ids = np.zeros((lanes, read.length), np.int32)
+        lengths, adapter_slot = np.zeros(lanes, np.int32), np.zeros(lanes, np.int32)
+        for i, lane in enumerate(read.lanes):
+            token_ids[i, : len(lane.ids)] = lane.ids
+            lengths[i], adapter_slot[i] = len(lane.ids), lane.adapter_slot
+        return jax.block_until_ready(
+            kernels.prefill(self.params, self.adapters, token_ids, lengths, adapter_slot, config=self.config)
+        )
+
+    def _begin_program(
+        self,
+        cache: Any,
+        new: NewKV,
+        logits: Array,
+        lane_of: Mapping[int, int],
+        turns: Mapping[int, SampleRequest],
+        filtered: bool,
+    ) -> Any:
+        """`kernels.begin` on one part; slots are told as the engine counts them."""
+        rows = self.spec.rows
+        lane, begins = np.zeros(rows, np.int32), np.zeros(rows, bool)
+        for slot, k in lane_of.items():
+            lane[slot % rows], begins[slot % rows] = k, True
+        sampling = _rows({slot % rows: (request, 0) for slot, request in turns.items()}, rows)
+        return kernels.begin(cache, new, logits, lane, begins, sampling, filtered=filtered)
 
     def _decode(self) -> list[SampleResult]:
         spec = self.spec
-        live = [(i, s) for i, s in enumerate(self._slots) if s is not None]
-        last, start, remaining = (np.zeros(spec.slots, np.int32) for _ in range(3))
-        requests: list[tuple[SampleRequest, int] | None] = [None] * spec.slots
-        for i, s in live:
-            n = len(s.token_ids)
-            last[i] = s.token_ids[-1]
-            start[i] = len(s.request.context_ids) + n - 1
-            remaining[i] = s.request.sampling.max_new_tokens - n
-            requests[i] = (s.request, n)
+        live: dict[int, dict[int, _Slot]] = defaultdict(dict)
+        for i, s in enumerate(self._slots):
+            if s is not None:
+                live[i // spec.rows][i] = s
+
+        def decode(part: int) -> kernels.Decoded:
+            slots = live[part]
+            filtered = _cuts(s.request for s in slots.values())
+            self._caches[part], out = self._decode_program(self._caches[part], slots, filtered)
+            return jax.device_get(out)
+
         t0 = self._clock_ns()
-        rows = _rows(requests, spec.slots)
-        self._cache, out = kernels.decode(
-            self.params,
-            self.adapters,
-            self._cache,
-            last,
-            start,
-            remaining,
-            rows,
-            self._stops,
-            config=self.config,
-            steps=spec.decode_steps,
-            filtered=_cuts(s.request for _, s in live),
-        )
-        out = jax.device_get(out)
+        decoded = dict(zip(live, run(decode, live, spec.workers), strict=True))
         t1 = self._clock_ns()
         self._span(
             "decode",
             t0,
             t1,
-            [s.request for _, s in live],
-            spec.slots * spec.decode_steps,
-            int(out.emitted.sum()),
+            [s.request for slots in live.values() for s in slots.values()],
+            len(live) * spec.rows * spec.decode_steps,
+            sum(int(out.emitted.sum()) for out in decoded.values()),
         )
-        for i, s in live:
-            for step in np.flatnonzero(out.emitted[:, i]):
-                self._append(s, int(out.token_ids[step, i]), float(out.behavior_logprobs[step, i]))
+        for part, slots in live.items():
+            out = decoded[part]
+            for i, s in slots.items():
+                row = i % spec.rows
+                for step in np.flatnonzero(out.emitted[:, row]):
+                    self._append(s, int(out.token_ids[step, row]), float(out.behavior_logprobs[step, row]))
         return self._finished(t1)
+
+    def _decode_program(self, cache: Any, slots: Mapping[int, _Slot], filtered: bool) -> Any:
+        """`kernels.decode` on one part."""
+        rows = self.spec.rows
+        last, start, remaining = (np.zeros(rows, np.int32) for _ in range(3))
+        for i, s in slots.items():
+            n, row = len(s.token_ids), i % rows
+            last[row] = s.token_ids[-1]
+            start[row] = len(s.request.context_ids) + n - 1
+            remaining[row] = s.request.sampling.max_new_tokens - n
+        return kernels.decode(
+            self.params,
+            self.adapters,
+            cache,
+            last,
+            start,
+            remaining,
+            _rows({i % rows: (s.request, len(s.token_ids)) for i, s in slots.items()}, rows),
+            self._stops,
+            config=self.config,
+            steps=self.spec.decode_steps,
+            filtered=filtered,
+        )
+
+    def _empty_cache(self) -> Any:
+        return empty_cache(self.config, self.spec.rows, self.spec.cache_length)
 
     def _append(self, slot: _Slot, token: int, logprob: float) -> None:
         self.tokens_sampled += 1
@@ -365,7 +411,7 @@ class SamplerEngine:
         return done
 
     def _span(
-        self, role: str, t0: int, t1: int, requests: Sequence[SampleRequest], executed: int, real: int
+        self, role: str, t0: int, t1: int, requests: Iterable[SampleRequest], executed: int, real: int
     ) -> None:
         tenants = tuple(sorted({r.ticket.tenant_id for r in requests}))
         self._on_span(
@@ -381,18 +427,20 @@ class SamplerEngine:
         )
 
 
-def _rows(requests: Sequence[tuple[SampleRequest, int] | None], lanes: int) -> kernels.Rows:
-    """Sampling state of the lanes; (request, tokens sampled already) of each, None or missing where there is none."""
-    adapter_slot, top_k, index = (np.zeros(lanes, np.int32) for _ in range(3))
-    temperature, top_p = np.ones(lanes, np.float32), np.ones(lanes, np.float32)
-    keys = np.zeros((lanes, 2), np.uint32)
-    for i, entry in enumerate(requests):
-        if entry is None:
-            continue
-        request, sampled = entry
+def _prompt(request: SampleRequest) -> tuple[int, bytes]:
+    """What a prompt's keys and values depend on."""
+    return request.adapter_slot, request.context_ids.tobytes()
+
+
+def _rows(requests: Mapping[int, tuple[SampleRequest, int]], count: int) -> kernels.Rows:
+    """Sampling state of `count` rows; by row, the request and how many tokens of it are sampled already."""
+    adapter_slot, top_k, index = (np.zeros(count, np.int32) for _ in range(3))
+    temperature, top_p = np.ones(count, np.float32), np.ones(count, np.float32)
+    keys = np.zeros((count, 2), np.uint32)
+    for row, (request, sampled) in requests.items():
         sampling: SamplingSpec = request.sampling
-        adapter_slot[i], index[i], keys[i] = request.adapter_slot, sampled, request.stream_seed
-        temperature[i], top_p[i], top_k[i] = sampling.temperature, sampling.top_p, sampling.top_k
+        adapter_slot[row], index[row], keys[row] = request.adapter_slot, sampled, request.stream_seed
+        temperature[row], top_p[row], top_k[row] = sampling.temperature, sampling.top_p, sampling.top_k
     return kernels.Rows(adapter_slot, temperature, top_p, top_k, keys, index)
 
 

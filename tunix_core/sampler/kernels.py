@@ -1,4 +1,4 @@
-"""The sampler's two compiled programs: prefill a few prompts, decode a few tokens in every slot."""
+"""The sampler's compiled programs: read prompts, begin turns with them, decode a few tokens in some slots."""
 
 from __future__ import annotations
 
@@ -47,31 +47,24 @@ def _rows_of(adapters: Adapters, slot: Array) -> Any:
     return scale_rows(gather_rows(adapters.factors, slot), adapters.scale, slot)
 
 
-@partial(jax.jit, static_argnames=("config", "filtered"), donate_argnames=("cache",))
+@partial(jax.jit, static_argnames=("config",))
 def prefill(
     params: Any,
     adapters: Adapters,
-    cache: KVCache,
     token_ids: Array,
     lengths: Array,
-    cache_rows: Array,
     adapter_slot: Array,
-    lane: Array,
-    rows: Rows,
     *,
     config: ModelConfig,
-    filtered: bool,
-) -> tuple[KVCache, Array, Array]:
-    """Reads B prompts and samples the first tokens of W turns; several turns may begin with one prompt.
+) -> tuple[NewKV, Array]:
+    """Reads B prompts.
 
     Args:
       token_ids: int32 [B, L]; lengths int32 [B], 0 for an unused lane.
-      cache_rows: int32 [B], the slot that each lane is read into; S (out of range) for an unused lane.
       adapter_slot: int32 [B], whose adapter reads a lane.
-      lane: int32 [W], the prompt of each turn; rows: of the turns [W].
 
     Returns:
-      cache, token int32 [W], behavior_logprob float32 [W].
+      The prompts' keys and values, and the logits float32 [B, V] of what follows each.
     """
     model: Any = Decoder(config)  # flax types what `apply` returns as a frozen dict
     index = jnp.arange(token_ids.shape[1])
@@ -80,17 +73,27 @@ def prefill(
     lora = _rows_of(adapters, adapter_slot)
     hidden, new = model.apply({"params": params}, token_ids, positions, segments, lora)
     last = jnp.take_along_axis(hidden, jnp.maximum(lengths - 1, 0)[:, None, None], axis=1)[:, 0]
-    logits = model.apply({"params": params}, last, method="logits")[lane]
+    return new, model.apply({"params": params}, last, method="logits")
+
+
+@partial(jax.jit, static_argnames=("filtered",), donate_argnames=("cache",))
+def begin(
+    cache: KVCache, new: NewKV, logits: Array, lane: Array, begins: Array, rows: Rows, *, filtered: bool
+) -> tuple[KVCache, Array, Array]:
+    """Puts read prompts into the slots that begin with them and draws the first token of each turn.
+
+    Args:
+      cache: of S slots; new, logits: of `prefill`'s B lanes.
+      lane: int32 [S], the prompt of each slot that begins; several may begin with one prompt.
+      begins: bool [S]; the other slots keep what they hold, and what is drawn for them means nothing.
+
+    Returns:
+      cache, token int32 [S], behavior_logprob float32 [S].
+    """
     token, logprob = draw(
-        logits, rows.temperature, rows.top_p, rows.top_k, rows.keys, rows.index, filtered=filtered
+        logits[lane], rows.temperature, rows.top_p, rows.top_k, rows.keys, rows.index, filtered=filtered
     )
-    return write_prompt(cache, new, cache_rows), token, logprob
-
-
-@partial(jax.jit, donate_argnames=("cache",))
-def fork(cache: KVCache, source: Array, target: Array) -> KVCache:
-    """Copies slots: row source[i] to row target[i], int32 [W]; a target past the cache is dropped."""
-    return KVCache(*(x.at[:, target].set(x[:, source], mode="drop") for x in cache))
+    return write_prompt(cache, new, lane, begins), token, logprob
 
 
 @partial(jax.jit, static_argnames=("config", "steps", "filtered"), donate_argnames=("cache",))
@@ -108,7 +111,7 @@ def decode(
     steps: int,
     filtered: bool,
 ) -> tuple[KVCache, Decoded]:
-    """Decodes `steps` tokens in all S slots at once; a row stops emitting at a stop id or its limit.
+    """Decodes `steps` tokens in S slots at once; a row stops emitting at a stop id or its limit.
 
     Args:
       last_token: int32 [S], sampled but not in the cache yet; start: int32 [S], tokens in the cache.

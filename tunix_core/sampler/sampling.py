@@ -77,13 +77,14 @@ def draw(
 
 
 def _cumulative(probs: Array) -> Array:
-    """Sums up to and with each token, float32 [S, V]: within blocks, then over blocks, as two small matrix products.
+    """Sums up to and with each token, float32 [S, V]: within blocks as one small matrix product, then over blocks.
 
-    Four times as fast as a running sum on CPU.
+    Several times as fast as one running sum on CPU.
     """
     rows, tokens = probs.shape
     blocks = -(-tokens // BLOCK)
     padded = jnp.pad(probs, ((0, 0), (0, blocks * BLOCK - tokens))).reshape(rows, blocks, BLOCK)
     inner = padded @ jnp.triu(jnp.ones((BLOCK, BLOCK), jnp.float32))
-    before = padded.sum(-1) @ jnp.triu(jnp.ones((blocks, blocks), jnp.float32), 1)
+    total = padded.sum(-1)
+    before = jnp.cumsum(total, axis=-1) - total
     return (before[:, :, None] + inner).reshape(rows, -1)[:, :tokens]

@@ -108,7 +108,13 @@ def random_adapter(
 
 
 TINY_SAMPLER = SamplerSpec(
-    slots=6, prefill_lanes=3, prefill_lengths=(8, 24), max_new_tokens=6, decode_steps=2
+    slots=6,
+    part_slots=4,
+    prefill_lanes=2,
+    prefill_lengths=(8, 24),
+    max_new_tokens=6,
+    decode_steps=2,
+    workers=2,
 )
 TINY_SPEC = TrainerSpec(
     sampler=TINY_SAMPLER, buckets=(Bucket(rows=4, length=32),), runtime="inline", env_workers=4

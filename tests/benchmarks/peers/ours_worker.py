@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from bench.compose import buckets_for
+from bench.shapes import buckets_for, grain_of, prefill_lanes
 from tests.benchmarks.peers.common import (
     NEVER,
     Gate,
@@ -116,15 +116,18 @@ def tenant(job: Job) -> TenantSpec:
 
 def trainer_spec(job: Job) -> TrainerSpec:
     """Shapes as `bench run` chooses them, with a sampler slot for each rollout."""
-    context = len(prompt_ids(job.prompts[0]))
+    context, grain = len(prompt_ids(job.prompts[0])), grain_of(jax.default_backend())
     return TrainerSpec(
         sampler=SamplerSpec(
             slots=job.rollouts,
-            prefill_lanes=job.rollouts,
+            part_slots=grain.part_slots,
+            prefill_lanes=prefill_lanes(grain, job.rollouts, context),
             prefill_lengths=(context,),
             max_new_tokens=job.new_tokens,
+            workers=grain.workers,
         ),
-        buckets=buckets_for(context + job.new_tokens),
+        buckets=buckets_for(context + job.new_tokens, grain),
+        workers=grain.workers,
         env_workers=job.rollouts,
     )
 
