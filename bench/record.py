@@ -33,7 +33,7 @@ class ArmResult:
     t_stop_ns: int
     init_s: float
     compile_s: float
-    """Of compiling, and of reading what an earlier run compiled."""
+    """Of making every program ready: compiled or read from an earlier run, several at once, and run once."""
     recompiles_after_warmup: int
     ledger: Mapping[str, Mapping[str, Mapping[str, int]]]
     """Per tenant: 'generated' and every fate, each with 'groups', 'rollouts' and 'tokens'."""
