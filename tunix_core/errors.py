@@ -31,3 +31,7 @@ class StalledError(TunixError):
 
 class CheckpointError(TunixError):
     """A checkpoint is missing, altered, or belongs to another run."""
+
+
+class StorageError(TunixError):
+    """The buffer can't keep or read a record: a full disk, a file that is not ours, altered bytes."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from tunix_core.buffer import BufferSpec
 from tunix_core.errors import ConfigError
 from tunix_core.sampler.base import SamplerSpec
 from tunix_core.types import AdapterVersion, Bucket, TenantSpec
@@ -42,6 +43,8 @@ class TrainerSpec:
     """Adapter slots; 0 = one for each tenant given. More leave room for tenants that join while others run."""
     max_rank: int = 0
     """Highest LoRA rank a slot holds; 0 = the highest of the tenants given."""
+    buffer: BufferSpec = field(default_factory=BufferSpec)
+    """Its durable store lies in `checkpoint_dir`: what it keeps is owed until a checkpoint has it learnt."""
     checkpoint_dir: Path | None = None
     checkpoint_every: int = 0
     """Learner steps between two checkpoints; 0 = only one, when the run ends or is interrupted."""
@@ -92,7 +95,11 @@ class Restored:
     """Learner steps done."""
     updates: Mapping[str, int]
     redrawn: Mapping[str, tuple[int, ...]]
-    """Ordinals that were in flight and are drawn again."""
+    """Ordinals that were in flight and are drawn again, but for what the buffer had kept of them."""
+    replayed: Mapping[str, int] = field(default_factory=dict)
+    """Trajectories that the durable buffer had kept: they are learnt as they were, not sampled again."""
+    quarantined: tuple[str, ...] = ()
+    """Records that could not be read, with the reason; their episodes are drawn again."""
 
 
 def check_run(tenants: Sequence[TenantSpec], spec: TrainerSpec) -> None:
@@ -112,6 +119,12 @@ def check_run(tenants: Sequence[TenantSpec], spec: TrainerSpec) -> None:
             f"buckets {[(b.rows, b.length) for b in spec.buckets]} cannot hold an episode of {longest} tokens "
             f"(context {spec.sampler.max_context} + turn {spec.sampler.max_new_tokens}); add a longer one, lower "
             "a limit, or set overlong='drop'"
+        )
+    if spec.buffer.store not in ("memory", "durable"):
+        raise ConfigError(f"buffer {spec.buffer.store!r} not found; use 'memory' or 'durable'")
+    if spec.buffer.store == "durable" and spec.checkpoint_dir is None:
+        raise ConfigError(
+            "buffer 'durable' needs a checkpoint_dir: what it keeps is of use to a resumed run only"
         )
     if spec.learner_devices < 1:
         raise ConfigError(f"learner_devices {spec.learner_devices} must be at least 1")

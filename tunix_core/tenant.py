@@ -117,6 +117,10 @@ class Ledger:
         """The group's fate, OPEN until settled; KeyError for a group never admitted."""
         return Fate.OPEN if ordinal in self._open else self._settled[ordinal]
 
+    def settled(self, ordinal: int) -> bool:
+        """Whether a group has its final fate."""
+        return ordinal in self._settled
+
     def closes(self) -> bool:
         """Whether every generated group, rollout and token has its final fate."""
         return all(self._generated[unit] == sum(self._final[f][unit] for f in FINAL_FATES) for unit in UNITS)

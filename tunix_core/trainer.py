@@ -19,7 +19,9 @@ import jax.numpy as jnp
 
 from tunix_core import resume
 from tunix_core.actor import Actor, ActorSpec
-from tunix_core.buffer.groups import TenantBuffer, final_fate
+from tunix_core.buffer import Put, Quarantined, TrajectoryBuffer, episode_bytes
+from tunix_core.buffer.groups import final_fate
+from tunix_core.buffer.store import open_store
 from tunix_core.checkpoint import Checkpoints
 from tunix_core.clock import clock_ns
 from tunix_core.env_pool import EnvPool, InlineEnvPool, ThreadEnvPool
@@ -71,7 +73,17 @@ class Trainer:
         self._clock = clock_ns
         self._observer = observer or NullObserver()
         self._should_stop = should_stop
-        self._buffers = {t.tenant_id: TenantBuffer(t) for t in tenants}
+        self._buffer = TrajectoryBuffer(
+            spec.buffer,
+            open_store(spec.buffer.store, spec.checkpoint_dir),
+            episode_bytes=episode_bytes(spec.sampler.max_context + spec.sampler.max_new_tokens),
+            clock_ns=self._clock,
+            on_quarantine=self._quarantined,
+        )
+        self._buffers = self._buffer.tenants
+        for t in tenants:
+            self._buffer.join(t)
+        self._parked: list[Trajectory] = []
         self._compiles = compile_counter()
         self.learner = Learner(
             base.config,
@@ -121,6 +133,7 @@ class Trainer:
         self._in_window = False
         self._inbox = Inbox()
         self._redraw: dict[str, tuple[int, ...]] = {}
+        self._restored = False
         self._checkpoints = Checkpoints(spec.checkpoint_dir) if spec.checkpoint_dir else None
 
     def warm_up(self) -> None:
@@ -156,8 +169,11 @@ class Trainer:
             raise ConfigError("nothing to restore from: set checkpoint_dir")
         given = {name: buffer.spec for name, buffer in self._buffers.items()}
         found = resume.load(self._checkpoints, self.learner, given, self._identity())
-        self._buffers, self._snapshots, self._redraw = found.buffers, found.snapshots, found.redrawn
-        self._update_id = found.step
+        for buffer in found.buffers.values():
+            self._buffer.join(buffer.spec, buffer)
+        self._snapshots, self._redraw = found.snapshots, found.redrawn
+        self._update_id, self._restored = found.step, True
+        kept = self._buffer.recover(self._replayable)
         for name, slot in self.learner.slot_of.items():
             spec = self._buffers[name].spec
             self._sampling[name] = spec.sampling
@@ -166,6 +182,8 @@ class Trainer:
             step=found.step,
             updates={n: b.updates_done for n, b in found.buffers.items()},
             redrawn=found.redrawn,
+            replayed=Counter(name for name, _, _ in kept.trajectories),
+            quarantined=tuple(f"{q.key}: {q.reason}" for q in kept.quarantined),
         )
 
     def run(self) -> TrainResult:
@@ -175,6 +193,8 @@ class Trainer:
         self-check fails; ledgers are settled and lines written before either leaves here.
         """
         self._inbox.open()
+        if not self._restored:
+            self._buffer.clear()
         known = {s.adapter.tenant_id for s in self._snapshots}
         for name in self._buffers:
             if name not in known:
@@ -200,9 +220,13 @@ class Trainer:
         finally:
             self._settle()
             self._pool.shutdown()
-            if self._checkpoints is not None:
-                self._checkpoints.close()
             self._inbox.close()
+            if self._checkpoints is not None:
+                self._checkpoints.wait()
+                saved = self._checkpoints.latest
+                self._checkpoints.close()
+                self._buffer.acknowledge(saved)
+            self._buffer.shut()
         t_stop = self._clock()
         recompiles = dict(self._compiles.names() - compiles)
         self._in_window = False
@@ -223,21 +247,25 @@ class Trainer:
     def _turn(self) -> bool:
         """One round: requests, environment answers, admissions, then one piece of device work. Whether any was."""
         answered = self._inbox.serve()
+        parked, self._parked = self._parked, []
+        for trajectory in parked:
+            self._hand_in(trajectory)
         replies = self._pool.poll()
         for reply in replies:
             self._done(self._actor.on_reply(reply))
         view = ScheduleView(tenants=tuple(b.view for b in self._buffers.values()))
-        admitted = admissions(self.schedule, view)
+        admitted = self._buffer.grant(admissions(self.schedule, view))
         for admission in admitted:
             self._admit(admission.tenant_id, admission.ordinal)
         plan = next_update(self.schedule, view)
         if plan is not None:
             for name, ordinals in plan.stale.items():
-                for group in self._buffers[name].take(ordinals, Fate.STALE):
+                for group in self._buffer.take(name, ordinals, Fate.STALE):
                     self._record(group, None)
             if plan.tenants:
                 self._learn(plan.tenants)
-                if self.spec.checkpoint_every and self._update_id % self.spec.checkpoint_every == 0:
+                every = self.spec.checkpoint_every
+                if self._buffer.overdue or (every and self._update_id % every == 0):
                     self._save()
             return True
         if self.sampler.busy:
@@ -250,9 +278,13 @@ class Trainer:
 
     def _admit(self, name: str, ordinal: int) -> None:
         buffer = self._buffers[name]
-        buffer.admit(ordinal)
+        known = self._buffer.admit(name, ordinal)
+        there = {t.ticket.sample_index for t in known}
         for ticket in tickets(buffer.spec, ordinal, buffer.published_version):
-            self._actor.start(ticket)
+            if ticket.sample_index not in there:
+                self._actor.start(ticket)
+        for trajectory in known:
+            self._hand_in(trajectory)
 
     def _draw_again(self) -> None:
         redraw, self._redraw = self._redraw, {}
@@ -261,11 +293,27 @@ class Trainer:
                 self._admit(name, ordinal)
 
     def _done(self, trajectory: Trajectory | None) -> None:
-        if trajectory is None:
-            return
+        if trajectory is not None:
+            self._hand_in(self._filtered(trajectory))
+
+    def _hand_in(self, trajectory: Trajectory) -> None:
         ticket = trajectory.ticket
-        if self._buffers[ticket.tenant_id].add(self._filtered(trajectory)):
+        put = self._buffer.put(trajectory)
+        if put is Put.COMPLETE:
             self._event("group.complete", {"tenant": ticket.tenant_id, "ordinal": ticket.ordinal})
+        elif put is Put.FULL:
+            self._parked.append(trajectory)
+
+    def _quarantined(self, found: Quarantined) -> None:
+        tenant, ordinal, sample = found.key
+        value = {"tenant": tenant, "ordinal": ordinal, "sample_index": sample, "reason": found.reason}
+        self._event("record.quarantined", value)
+        _log.warning("quarantined: tenant %r group %d sample %d: %s", tenant, ordinal, sample, found.reason)
+
+    def _replayable(self, trajectory: Trajectory) -> bool:
+        """By admission, a group's tokens are never newer than the learner is when the group's turn comes."""
+        learner_version = self._buffers[trajectory.ticket.tenant_id].learner_version
+        return self.schedule.consume == "admission" or trajectory.newest_version <= learner_version
 
     def _filtered(self, trajectory: Trajectory) -> Trajectory:
         """Marks what no bucket holds. With overlong='error' the buckets hold whatever the sampler can make."""
@@ -280,7 +328,7 @@ class Trainer:
 
     def _learn(self, due: Mapping[str, tuple[int, ...]]) -> None:
         update_id, self._update_id = self._update_id, self._update_id + 1
-        groups = {name: self._buffers[name].take(ordinals, Fate.CONSUMED) for name, ordinals in due.items()}
+        groups = {name: self._buffer.take(name, ordinals, Fate.CONSUMED) for name, ordinals in due.items()}
         reports = self.learner.update(update_id, groups)
         for report in reports:
             name = report.tenant_id
@@ -381,7 +429,11 @@ class Trainer:
         if name in self._buffers:
             raise ConfigError(f"tenant id {name!r} was used in this run; choose another")
         slot = self.learner.add(tenant)
-        self._buffers[name] = TenantBuffer(tenant)
+        try:
+            self._buffer.join(tenant)
+        except ConfigError:
+            self.learner.remove(name)
+            raise
         self._sampling[name] = tenant.sampling
         self.sampler.install(self.learner.adapter(name), slot, lora_scale(tenant.lora))
         self._event("tenant.joined", {"tenant": name, "slot": slot})
@@ -401,12 +453,16 @@ class Trainer:
         return snapshot
 
     def _save(self) -> None:
-        if self._checkpoints is None or self._checkpoints.latest == self._update_id:
+        if self._checkpoints is None:
+            return
+        self._buffer.acknowledge(self._checkpoints.latest)
+        if self._checkpoints.latest == self._update_id:
             return
         t0 = self._clock()
         resume.save(
             self._checkpoints, self._update_id, self.learner, self._buffers, self._snapshots, self._identity()
         )
+        self._buffer.seal(self._update_id)
         self._event("checkpoint", {"step": self._update_id, "blocked_ns": self._clock() - t0})
 
     def _identity(self) -> dict[str, Any]:
@@ -420,9 +476,11 @@ class Trainer:
 
     def _drop_open(self, name: str) -> None:
         buffer = self._buffers[name]
-        for trajectory in self._actor.drop(name):
+        parked = [t for t in self._parked if t.ticket.tenant_id == name]
+        self._parked = [t for t in self._parked if t.ticket.tenant_id != name]
+        for trajectory in (*parked, *self._actor.drop(name)):
             buffer.add(trajectory)
-        for trajectory in buffer.close():
+        for trajectory in self._buffer.close(name, forget=buffer.view.stopped):
             fate = final_fate(trajectory, Fate.SURPLUS)
             self._observer.trajectory(dataclasses.replace(trajectory, fate=fate), None, None)
 
@@ -463,6 +521,11 @@ class Trainer:
         if turns:
             named = [f"{_name(r.ticket)} turn {r.turn_index}" for r in turns[:5]]
             waits.append(f"{len(turns)} turns of the sampler: {', '.join(named)}")
+        if self._parked:
+            waits.append(
+                f"{len(self._parked)} trajectories for room in the buffer: {self._buffer.bytes} of "
+                f"{self._buffer.max_bytes} bytes are taken; raise its max_bytes"
+            )
         return "; ".join(waits) or "nothing known"
 
     def _make_pool(self, factory: EnvFactory) -> EnvPool:

@@ -240,6 +240,12 @@ class Trajectory:
         return min(versions, default=self.ticket.admitted_version)
 
     @property
+    def newest_version(self) -> int:
+        """Version of the newest sampled token; the admitted version where nothing was sampled."""
+        versions = [int(t.policy_version.max()) for t in self.turns if t.loss_mask.any()]
+        return max(versions, default=self.ticket.admitted_version)
+
+    @property
     def sampled_tokens(self) -> int:
         """Number of tokens drawn from the policy."""
         return int(sum(t.loss_mask.sum() for t in self.turns))

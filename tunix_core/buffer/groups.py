@@ -1,6 +1,6 @@
 """Assembles trajectories into groups and keeps each tenant's books until the groups are spent.
 
-Bounded by construction: admission lets at most (max_staleness + 1) x groups_per_update groups of a tenant in.
+Bounded in groups by construction: admission lets at most (max_staleness + 1) x groups_per_update of a tenant in.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from tunix_core.types import Fate, Group, TenantSpec, Trajectory
 @dataclass(slots=True)
 class _Assembly:
     admitted_version: int
+    admitted_ns: int
+    bytes: int = 0
     oldest_version: int | None = None
     """Of the members' sampled tokens, kept as they come: the timetable asks at every turn."""
     trajectories: dict[int, Trajectory] = field(default_factory=dict)
@@ -41,6 +43,10 @@ class TenantBuffer:
         self.published_version = 0
         self.stopped: str | None = None
         self.removed = False
+        self.bytes = 0
+        """Of the trajectories that wait here."""
+        self.missing = 0
+        """Trajectories of admitted groups that have not arrived."""
         self._groups: dict[int, _Assembly] = {}
 
     @property
@@ -68,6 +74,22 @@ class TenantBuffer:
     def open(self) -> tuple[int, ...]:
         """Ordinals admitted and not settled, ascending."""
         return tuple(sorted(self._groups))
+
+    @property
+    def incomplete(self) -> list[tuple[int, int, int]]:
+        """(ordinal, members that arrived, admitted_ns) of the groups that wait for members, ascending."""
+        size = self.spec.group_size
+        groups = sorted(self._groups.items())
+        return [(k, len(g.trajectories), g.admitted_ns) for k, g in groups if len(g.trajectories) < size]
+
+    def has(self, ordinal: int, sample_index: int) -> bool:
+        """Whether this trajectory arrived before, or its group is settled; ValueError if it was never admitted."""
+        group = self._groups.get(ordinal)
+        if group is not None:
+            return sample_index in group.trajectories
+        if not self.ledger.settled(ordinal):
+            raise ValueError(f"group {ordinal} of tenant {self.spec.tenant_id!r} was never admitted")
+        return True
 
     def to_json(self) -> dict[str, Any]:
         """The books between two updates, as plain JSON; what is in flight is named in `open`."""
@@ -98,18 +120,22 @@ class TenantBuffer:
             setattr(buffer, name, value[name])
         return buffer
 
-    def admit(self, ordinal: int) -> None:
+    def admit(self, ordinal: int, now_ns: int = 0) -> None:
         """Opens the next group."""
         self.ledger.admit(ordinal, self.spec.group_size)
-        self._groups[ordinal] = _Assembly(self.published_version)
+        self._groups[ordinal] = _Assembly(self.published_version, now_ns)
+        self.missing += self.spec.group_size
         self.admitted = max(self.admitted, ordinal + 1)
 
-    def add(self, trajectory: Trajectory) -> bool:
-        """Takes a finished trajectory; whether its group is now complete."""
+    def add(self, trajectory: Trajectory, size: int = 0) -> bool:
+        """Takes a finished trajectory of `size` bytes; whether its group is now complete."""
         ticket = trajectory.ticket
         group = self._groups[ticket.ordinal]
         self.ledger.arrive(ticket.ordinal, ticket.sample_index, trajectory.sampled_tokens)
         group.trajectories[ticket.sample_index] = trajectory
+        group.bytes += size
+        self.bytes += size
+        self.missing -= 1
         oldest = trajectory.oldest_version
         group.oldest_version = oldest if group.oldest_version is None else min(oldest, group.oldest_version)
         return len(group.trajectories) == self.spec.group_size
@@ -122,7 +148,15 @@ class TenantBuffer:
         """Removes complete groups and settles them; errored and filtered members keep their own fates."""
         taken = []
         for ordinal in ordinals:
-            members = self._groups.pop(ordinal).trajectories
+            group = self._groups[ordinal]
+            members = group.trajectories
+            if len(members) < self.spec.group_size:
+                raise ValueError(
+                    f"group {ordinal} of tenant {self.spec.tenant_id!r} has {len(members)} of "
+                    f"{self.spec.group_size} members"
+                )
+            del self._groups[ordinal]
+            self.bytes -= group.bytes
             self.ledger.settle(ordinal, fate, {i: final_fate(t, fate) for i, t in members.items()})
             trajectories = tuple(members[i] for i in sorted(members))
             taken.append(Group(tenant_id=self.spec.tenant_id, ordinal=ordinal, trajectories=trajectories))
@@ -137,4 +171,5 @@ class TenantBuffer:
             self.ledger.settle(ordinal, Fate.SURPLUS, fates)
             left += [members[i] for i in sorted(members)]
         self._groups.clear()
+        self.bytes = self.missing = 0
         return left
