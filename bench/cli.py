@@ -227,6 +227,34 @@ def submit(
 
 
 @app.command()
+def plan(
+    model: Annotated[str | None, typer.Option(help="Base model, e.g. llama3-70b.")] = None,
+    device: Annotated[str | None, typer.Option(help="v5e, v5p, v6e, h100, h200 or b200.")] = None,
+    devices: Annotated[int | None, typer.Option(help="Chips in all.")] = None,
+    tenants: Annotated[int | None, typer.Option(help="How many share the base model.")] = None,
+    arms: Annotated[str | None, typer.Option(help="Of S0, S1, A0, A1, comma-separated.")] = None,
+    updates: Annotated[int | None, typer.Option(help="Optimizer updates per tenant.")] = None,
+    latency: Annotated[str | None, typer.Option(help="Of a tool call, as of 'bench run'.")] = None,
+    max_staleness: Annotated[int | None, typer.Option(help="Of A1, in optimizer updates.")] = None,
+    learner_share: Annotated[
+        float | None, typer.Option(help="Of the chips, for the learner alone; 0: roles share all.")
+    ] = None,
+    config: ConfigFile = None,
+    set_: Sets = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Predict a run before paying for it: utilization, time, staleness, memory, cost. SIMULATED throughout."""
+    from bench.commands.plan import plan_command
+
+    flags = {
+        "model": model, "device": device, "devices": devices, "tenants": tenants, "arms": arms, "updates": updates,
+        "latency": latency, "max_staleness": max_staleness, "learner_share": learner_share,
+    }  # fmt: skip
+    value, text = plan_command(config, set_ or [], flags)
+    show("prediction", value, text, as_json)
+
+
+@app.command()
 def doctor(
     deep: Annotated[bool, typer.Option("--deep", help="One small update too: do both sides agree?")] = False,
     as_json: JsonFlag = False,

@@ -54,13 +54,13 @@ class Dispatch:
 class SimSampler:
     """Queue, slots and adapters of one replica; `dispatch` decides and says how long it takes."""
 
-    def __init__(self, spec: SamplerSpec, times: StageTimes) -> None:
-        self.spec, self._times = spec, times
+    def __init__(self, spec: SamplerSpec, times: StageTimes, versions: dict[str, int]) -> None:
+        """`versions` holds what is published, by tenant; all replicas share it."""
+        self.spec, self._times, self._versions = spec, times, versions
         self._queues: dict[int, deque[SimTurn]] = {n: deque() for n in spec.prefill_lengths}
         self._ending: list[tuple[int, int, SimTurn]] = []
         self._running: dict[str, dict[SimTurn, None]] = {}
         self._outdated: dict[SimTurn, None] = {}
-        self._versions: dict[str, int] = {}
         self._order = itertools.count()
         self._slots = list(range(spec.slots))
         self.queued = 0
@@ -84,13 +84,12 @@ class SimSampler:
         self._queues[length].append(turn)
         self.queued += 1
 
-    def publish(self, tenant: str, version: int) -> None:
-        """Tokens sampled from now on carry this version; running turns are read again before they go on."""
+    def publish(self, tenant: str) -> None:
+        """A tenant's version is about to change: running turns are read again before they go on."""
         old = self._versions.get(tenant, 0)
         for turn in self._running.get(tenant, ()):
             _book(turn, old, 1 + self.steps - turn.began)
             self._outdated[turn] = None
-        self._versions[tenant] = version
 
     def drop(self, tenant: str) -> None:
         """Forgets a tenant's turns (it was stopped)."""

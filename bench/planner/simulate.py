@@ -104,11 +104,18 @@ class Simulation:
         self.setup = setup
         self._buffers = [TenantBuffer(t) for t in setup.tenants]
         self._table = Timetable(setup.schedule, self._buffers)
-        self._replicas = [SimSampler(setup.sampler, setup.times) for _ in range(setup.replicas)]
+        self._versions: dict[str, int] = {}
+        self._replicas = [
+            SimSampler(setup.sampler, setup.times, self._versions) for _ in range(setup.replicas)
+        ]
         self._busy: list[Dispatch | None] = [None] * setup.replicas
+        self._working = 0
+        # replicas that may have something to start: looking at all of them at every event costs their square
+        self._wake = set[int]()
         self._down = [False] * setup.replicas
         self._plan: UpdatePlan | None = None
-        self._unpublished: list[list[tuple[str, int]]] = [[] for _ in range(setup.replicas)]
+        # by tenant and open group: the replicas that may hold turns of it
+        self._homes: dict[str, dict[int, set[int]]] = {t.tenant_id: {} for t in setup.tenants}
         self._heap: list[tuple[float, int, str, Any]] = []
         self._order = itertools.count()
         self._now = 0.0
@@ -118,7 +125,6 @@ class Simulation:
         self._open = 0
         self._handled = self._learnt = 0
         self._random = random.Random(setup.seed)
-        self._replica_of: dict[tuple[str, int], int] = {}
         self._episode_of: dict[tuple[str, int, int], _Episode] = {}
         self._left = len(setup.tenants)
         self._one_thread = setup.replicas == 1 and not setup.split
@@ -143,7 +149,7 @@ class Simulation:
 
     def _stuck(self) -> bool:
         """Nothing is under way but failures to come."""
-        idle = not self._open and self._plan is None and not any(self._busy) and not self._inbox
+        idle = not self._open and self._plan is None and not self._working and not self._inbox
         return idle and all(kind in ("fail", "restart") for _, _, kind, _ in self._heap)
 
     def _handle(self, kind: str, payload: Any) -> None:
@@ -161,6 +167,7 @@ class Simulation:
             self._fail(payload)
         else:
             self._down[payload] = False
+            self._wake.add(payload)
 
     def _at(self, seconds: float, kind: str, payload: Any) -> None:
         heapq.heappush(self._heap, (self._now + seconds, next(self._order), kind, payload))
@@ -173,8 +180,12 @@ class Simulation:
         draining = self._learn_if_due() if self._plan is None else False
         if self._plan is not None and not self.setup.split:
             return
-        for replica, engine in enumerate(self._replicas):
-            if engine.busy and self._busy[replica] is None and not draining and not self._down[replica]:
+        if draining:
+            return
+        awake, self._wake = self._wake, set()
+        for replica in sorted(awake):
+            engine = self._replicas[replica]
+            if engine.busy and self._busy[replica] is None and not self._down[replica]:
                 self._begin(replica, engine.dispatch())
 
     def _learn_if_due(self) -> bool:
@@ -182,7 +193,7 @@ class Simulation:
         plan = self._table.due()
         if plan is None:
             return False
-        if not self.setup.split and any(self._busy):
+        if not self.setup.split and self._working:
             return True
         for tenant, ordinals in plan.stale.items():
             for group in self._table.buffers[tenant].take(ordinals, Fate.STALE):
@@ -244,11 +255,10 @@ class Simulation:
                 continue
             buffer.learner_version += 1
             buffer.published_version = buffer.learner_version
-            for replica in range(self.setup.replicas):
-                if self._busy[replica] is None:
-                    self._replicas[replica].publish(name, buffer.published_version)
-                else:
-                    self._unpublished[replica].append((name, buffer.published_version))
+            # what a dispatch under way samples was booked when it began: it keeps the old version
+            for replica in set[int]().union(*self._homes[name].values()):
+                self._replicas[replica].publish(name)
+            self._versions[name] = buffer.published_version
             self._left -= buffer.view.finished
             self._table.learnt(name)
         self._read_inbox()
@@ -336,6 +346,8 @@ class Simulation:
             episode.replica = self._random.choice(up) if up else episode.replica
         turn.queued_s = self._now
         self._replicas[episode.replica].submit(turn)
+        self._homes[turn.ticket.tenant_id].setdefault(turn.ticket.ordinal, set()).add(episode.replica)
+        self._wake.add(episode.replica)
 
     def _sampled(self, turn: SimTurn) -> None:
         self._handled += 1
@@ -367,6 +379,7 @@ class Simulation:
         if self._table.buffers[ticket.tenant_id].add(cast(Any, ended)):
             self.tally.complete(ticket.tenant_id, ticket.ordinal, self._now)
             self._table.complete(ticket.tenant_id)
+            self._homes[ticket.tenant_id].pop(ticket.ordinal, None)
 
     # replicas
 
@@ -374,6 +387,7 @@ class Simulation:
         host = self.setup.times.host_s(self._handled, self._learnt)
         self._handled = self._learnt = 0
         self._busy[replica] = dispatch
+        self._working += 1
         self.tally.dispatch(dispatch, self._now + host, self.setup.sampler_devices)
         self._at(host + dispatch.seconds, "dispatched", (replica, dispatch))
 
@@ -381,9 +395,8 @@ class Simulation:
         if self._busy[replica] is not dispatch:  # the replica failed meanwhile
             return
         self._busy[replica] = None
-        for name, version in self._unpublished[replica]:
-            self._replicas[replica].publish(name, version)
-        self._unpublished[replica].clear()
+        self._working -= 1
+        self._wake.add(replica)
         for turn in dispatch.finished:
             self._sampled(turn)
         self._read_inbox()
@@ -401,13 +414,11 @@ class Simulation:
     def _fail(self, replica: int) -> None:
         """What it was doing is lost; its turns are sampled again, on another replica where there is one."""
         dispatch, self._busy[replica] = self._busy[replica], None
+        self._working -= dispatch is not None
         lost = list(dispatch.finished) if dispatch is not None else []
         for turn in lost:
             turn.versions.clear()
         lost += self._replicas[replica].lose()
-        for name, version in self._unpublished[replica]:
-            self._replicas[replica].publish(name, version)
-        self._unpublished[replica].clear()
         self._down[replica] = True
         self.tally.failures += 1
         for turn in lost:

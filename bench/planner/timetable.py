@@ -38,7 +38,8 @@ class Timetable:
     def complete(self, tenant: str) -> None:
         """A group of this tenant has all its trajectories."""
         self._incomplete -= 1
-        self._changed.add(tenant)
+        # no rule of admission looks at what is complete: versions and the number of open groups are all it sees
+        self._maybe_due.add(tenant)
 
     def learnt(self, tenant: str) -> None:
         """A tenant's versions changed, or its groups were dropped, or it stopped."""
