@@ -30,11 +30,11 @@ class Grain:
 def grain_of(platform: str) -> Grain:
     """Many small programs side by side on a CPU, few large ones elsewhere.
 
-    On two cores a program uses 1.1 to 1.4 of them however large it is, and more than eight sequences or one packed
-    row fall out of the cache (docs/speed.md). The sizes for accelerators are not measured.
+    On two cores a program uses 1.1 to 1.4 of them however large it is; larger ones than these fall out of the cache,
+    smaller ones pay more for being started (docs/speed.md). The sizes for accelerators are not measured.
     """
     if platform == "cpu":
-        return Grain(part_slots=8, max_prefill_lanes=1, batch_tokens=1, workers=usable_cores())
+        return Grain(part_slots=8, max_prefill_lanes=1, batch_tokens=224, workers=usable_cores())
     return Grain(part_slots=0, max_prefill_lanes=16, batch_tokens=4_096, workers=1)
 
 

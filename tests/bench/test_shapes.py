@@ -41,6 +41,6 @@ def test_many_tenants_short_of_a_row_waste_less_than_with_one_length() -> None:
 def test_a_cpu_runs_small_programs_side_by_side_an_accelerator_large_ones_alone() -> None:
     cpu, gpu = grain_of("cpu"), grain_of("gpu")
     assert cpu.workers >= 1 and gpu.workers == 1
-    assert {b.rows for b in buckets_for(100, cpu)} == {1} and min(b.rows for b in buckets_for(100, gpu)) > 8
+    assert max(b.rows for b in buckets_for(100, cpu)) == 2 and min(b.rows for b in buckets_for(100, gpu)) > 8
     assert prefill_lanes(cpu, 32, 100) == 1 and prefill_lanes(gpu, 32, 100) == 16
     assert prefill_lanes(gpu, 4, 100) == 4 and prefill_lanes(gpu, 32, 100_000) == 1
