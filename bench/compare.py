@@ -1,18 +1,21 @@
-"""`bench compare`: two arms of one run, recomputed from the raw lines. Unequal work is refused by name."""
+"""`bench compare`: the arms of one run or of two, recomputed from the raw lines. Unequal work is refused by name."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import fairness
+from bench.control import Control, control
 from bench.errors import RejectedError, UsageError
+from bench.fairness.side import Side
 from bench.table import mean_of
 from bench.verdict import Finding, finding, floor_sentence, sentence, shown
 from leaderboard import metrics
-from leaderboard.records import ArmView, RunRecord
+from leaderboard.outline import RunOutline
+from leaderboard.records import ArmView
 from leaderboard.schema import RunHeader
 from leaderboard.stats import Parity, Ratio, paired_ratio, parity
 
@@ -24,6 +27,8 @@ QUESTIONS = {
     "A1": "asynchrony, T(S1)/T(A1)",
 }
 """What each arm's ratio to S1 answers."""
+NO_DOUBT = frozenset({"E124"})
+"""Flags that say nothing against the figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,14 @@ class ArmLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """Something to know about a comparison: a code of `bench verify --explain`, and what was found."""
+
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """The verdict on one pair of arms, and a line on every other arm of the record."""
 
@@ -51,6 +64,10 @@ class Comparison:
     floor: Ratio | None
     """The baseline against its own repeat; None where the record has no A/A pair."""
     lines: tuple[ArmLine, ...]
+    control: Control | None
+    """Whether A0 learnt exactly what S1 learnt; None where one of them was not run."""
+    flags: tuple[Flag, ...]
+    """What is odd about the records and does not refuse them."""
     doubts: tuple[str, ...]
     """Why a difference that was measured is not claimed, parity left aside."""
     accuracy: dict[str, dict[str, float | None]]
@@ -134,6 +151,8 @@ class Comparison:
                 f"{line.arm}: time {line.time_s:.1f} s, utilization busy {line.busy:.2f}, useful {line.useful:.2f}"
                 + (f"; {line.says}: {shown(line.ratio)}" if line.ratio is not None else "")
             )
+        if self.control is not None:
+            lines.append(self.control.sentence)
         for tenant, by_arm in self.accuracy.items():
             scores = ", ".join(
                 f"{arm} {'–' if v is None else f'{100 * v:.1f} %'}" for arm, v in by_arm.items()
@@ -141,6 +160,7 @@ class Comparison:
             own = self.parity_by_tenant.get(tenant)
             bound = f"; parity {own.verdict}, bound {100 * own.low:+.1f} points" if own else ""
             lines.append(f"accuracy {tenant}: {scores}{bound}")
+        lines += [f"flag {flag.code}: {flag.reason}" for flag in self.flags]
         if self.suite:
             lines.append(f"suite: {self.suite}")
         if self.simulated_latency:
@@ -153,45 +173,107 @@ class Comparison:
 
 
 def compare(
-    path: Path, *, baseline: str | None = None, product: str | None = None, margin: float = MARGIN
+    path: Path,
+    other: Path | None = None,
+    *,
+    baseline: str | None = None,
+    product: str | None = None,
+    margin: float = MARGIN,
 ) -> Comparison:
-    """Compares the arms of a run directory.
+    """Compares the arms of a run directory, or the baseline of one with the product of another, paired by seed.
 
-    Raises RejectedError when the run did not end well or the arms did unequal work, naming the difference;
-    UsageError when the run lacks an arm.
+    Raises RejectedError when a run did not end well or the arms did unequal work, naming the difference with its code;
+    UsageError when a run lacks an arm.
     """
+    record = _opened(path)
+    if other is None:
+        base, new = chosen(record.header, baseline, product)
+        sides = {(v.arm, v.seed): Side(label=v.arm, view=v, header=record.header) for v in record.views}
+        arms = [arm.arm for arm in record.header.arms]
+        found = list(fairness.whole(record, list(sides.values())))
+    else:
+        second = _opened(other)
+        base, new, sides = _across(record, second, baseline, product)
+        arms = [base, new]
+        found = list(fairness.across(record, second))
+    seeds = [seed for seed in record.header.seeds if other is None or (new, seed) in sides]
+    _refuse(found, path)
+    for arm, seed in ((arm, seed) for arm in arms for seed in seeds):
+        side = sides.get((arm, seed))
+        if side is None or not side.view.updates or not side.view.evals:
+            raise RejectedError(
+                f"E123 {arm}, seed {seed}: lines of its events, updates or evals are missing",
+                f"'bench verify {path}' says what else is wrong",
+            )
+    pairs = {arm: [(sides[base, seed], sides[arm, seed]) for seed in seeds] for arm in arms if arm != base}
+    for seed in seeds:
+        found += [f for arm in arms for f in fairness.alone(sides[arm, seed])]
+        found += [f for arm in pairs for f in fairness.paired(sides[base, seed], sides[arm, seed])]
+    _refuse(found, path)
+    found += fairness.slower(pairs[new])
+    return _judge(record, base, new, arms, seeds, sides, pairs, found, margin)
+
+
+def _opened(path: Path) -> RunOutline:
     if not (path / "run.json").is_file():
         raise UsageError(f"{path} holds no run.json.", "`bench run --out DIR` writes a run directory")
-    record = RunRecord.open(path)
+    record = RunOutline.open(path)
     header = record.header
     if header.status != "success":
         raise RejectedError(f"run {header.run_id} ended with status {header.status}: {header.status_reason}")
-    base, new = chosen(header, baseline, product)
-    views = {(v.arm, v.seed): v for v in record.views}
-    for arm in header.arms:
-        for seed in header.seeds:
-            view = views.get((arm.arm, seed))
-            if view is None or not view.updates or not view.evals:
-                raise RejectedError(
-                    f"{arm.arm}, seed {seed}: lines of its events, updates or evals are missing",
-                    f"'bench verify {path}' says what else is wrong",
-                )
-    for name in (arm.arm for arm in header.arms if arm.arm != base):
-        for seed in header.seeds:
-            check_equal_work(views[base, seed], views[name, seed], header.config.get("learning_rate"))
-    for view in views.values():
-        check_ended_well(view)
-        check_sampling_caps(view, header.sampling)
-    figures = {
-        arm.arm: {seed: metrics.compute(views[arm.arm, seed]) for seed in header.seeds} for arm in header.arms
+    return record
+
+
+def _across(
+    first: RunOutline, second: RunOutline, baseline: str | None, product: str | None
+) -> tuple[str, str, dict[tuple[str, int], Side]]:
+    """Labels of both arms, and their sides; where both are called alike, the label says which record it is of."""
+    one, two = ([a.arm for a in record.header.arms if a.repeats is None] for record in (first, second))
+    base = baseline or ("S1" if "S1" in one else one[0])
+    new = product or ("A1" if "A1" in two else two[0])
+    for name, arms in ((base, one), (new, two)):
+        if name not in arms:
+            raise UsageError(
+                f"arm {name!r} is not in the record it is to be taken from; it has {', '.join(arms)}"
+            )
+    labels = (base, new) if base != new else (f"{base} (first)", f"{new} (second)")
+    sides = {
+        (label, view.seed): Side(label=label, view=view, header=record.header)
+        for record, arm, label in ((first, base, labels[0]), (second, new, labels[1]))
+        for view in record.views
+        if view.arm == arm
     }
+    return *labels, sides
+
+
+def _refuse(found: Sequence[fairness.Finding], path: Path) -> None:
+    """Raises RejectedError with the first error, its code and how many more there are."""
+    errors = list(dict.fromkeys(f for f in found if f.severity == "error"))
+    if errors:
+        more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+        hint = f"'bench verify {path}' checks the whole record"
+        raise RejectedError(f"{errors[0].code} {errors[0].reason}{more}", hint)
+
+
+def _judge(
+    record: RunOutline,
+    base: str,
+    new: str,
+    arms: Sequence[str],
+    seeds: Sequence[int],
+    sides: Mapping[tuple[str, int], Side],
+    pairs: Mapping[str, Sequence[tuple[Side, Side]]],
+    found: Sequence[fairness.Finding],
+    margin: float,
+) -> Comparison:
+    header = record.header
+    figures = {arm: {seed: metrics.compute(sides[arm, seed].view) for seed in seeds} for arm in arms}
     times = {arm: {seed: f["t_work"] for seed, f in by_seed.items()} for arm, by_seed in figures.items()}
-    ratios = {
-        arm: found for arm in figures if arm != base and (found := paired_ratio(times[base], times[arm]))
-    }
+    ratios = {arm: ratio for arm in pairs if (ratio := paired_ratio(times[base], times[arm]))}
     repeat = next((arm.arm for arm in header.arms if arm.repeats == base), None)
     tenants = list(next(iter(figures[base].values()))["accuracy"])
-    pairs = [(views[base, s], views[new, s]) for s in header.seeds]
+    shown = control(pairs["A0"]) if "A0" in pairs and base == "S1" else None
+    warnings = tuple(dict.fromkeys(f for f in found if f.severity == "warning"))
 
     def after(name: str, tenant: str) -> float | None:
         return mean_of(
@@ -203,9 +285,9 @@ def compare(
     return Comparison(
         baseline=base,
         product=new,
-        seeds=len(header.seeds),
+        seeds=len(seeds),
         ratio=ratios[new],
-        floor=ratios[repeat] if repeat is not None else None,
+        floor=ratios.get(repeat) if repeat is not None else None,
         lines=tuple(
             ArmLine(
                 arm=arm,
@@ -217,11 +299,16 @@ def compare(
             )
             for arm, by_seed in figures.items()
         ),
-        doubts=(),
+        control=shown,
+        flags=tuple(Flag(code=f.code, reason=f.reason) for f in warnings),
+        doubts=tuple(f"{f.code} {f.reason}" for f in warnings if f.code not in NO_DOUBT)
+        + ((shown.doubt,) if shown is not None and shown.doubt else ()),
         accuracy={t: {name: after(name, t) for name in figures} for t in tenants},
-        parity=parity({b.seed: item_differences(a, b) for a, b in pairs}, margin),
+        parity=parity({b.view.seed: item_differences(a.view, b.view) for a, b in pairs[new]}, margin),
         parity_by_tenant={
-            tenant: parity({b.seed: item_differences(a, b, tenant) for a, b in pairs}, margin)
+            tenant: parity(
+                {b.view.seed: item_differences(a.view, b.view, tenant) for a, b in pairs[new]}, margin
+            )
             for tenant in tenants
         },
         margin=margin,
@@ -274,76 +361,3 @@ def item_differences(a: ArmView, b: ArmView, tenant: str | None = None) -> list[
     first, second = last_scores(a), last_scores(b)
     shared = sorted(first.keys() & second.keys())
     return [second[key] - first[key] for key in shared if tenant in (None, key[0])]
-
-
-def check_ended_well(view: ArmView) -> None:
-    """Raises RejectedError unless the arm's own events end with success, whatever run.json says."""
-    ends = [str(event.value.get("status")) for event in view.events if event.key == "run_stop"]
-    if ends != ["success"]:
-        found = ", ".join(ends) or "no run_stop"
-        raise RejectedError(f"{view.arm}, seed {view.seed}: its events end with {found}, not success")
-
-
-def check_sampling_caps(view: ArmView, sampling: Mapping[Any, Mapping[str, Any]]) -> None:
-    """Raises RejectedError where an arm sampled a longer turn than the run's one cap allows."""
-    for kind, lines in (("train", view.rollouts), ("eval", view.evals)):
-        cap = sampling.get(kind, {}).get("max_new_tokens")
-        turns = (turn for line in lines for turn in line.turns if turn.role == "policy")
-        longest = max((len(turn.token_ids) for turn in turns), default=0)
-        if isinstance(cap, int) and longest > cap:
-            raise RejectedError(
-                f"unequal work, seed {view.seed}: {view.arm} sampled a turn of {longest} tokens ({kind}), "
-                f"the cap is {cap}"
-            )
-
-
-def check_equal_work(a: ArmView, b: ArmView, learning_rate: float | None) -> None:
-    """Raises RejectedError naming the first thing in which two arms differ beside the timetable."""
-    for what, of in EQUAL.items():
-        first, second = of(a), of(b)
-        if first != second:
-            raise RejectedError(
-                f"unequal work, seed {a.seed}: {what} differ between {a.arm} and {b.arm}: {_difference(first, second)}"
-            )
-    steps = [u for v in (a, b) for u in v.updates if u.skipped is None]
-    if learning_rate and any(not u.learning_rate for u in steps):
-        raise RejectedError(f"unequal work, seed {a.seed}: an update was taken with learning rate 0")
-
-
-def _consumed(view: ArmView) -> Counter[Any]:
-    return Counter(
-        (r.tenant, r.ordinal, r.item_uid) for r in view.rollouts if r.fate in ("consumed", "errored")
-    )
-
-
-def _rates(view: ArmView) -> dict[str, list[float]]:
-    """Step sizes by tenant. A tenant without signal takes no step; what it would have used says nothing."""
-    rates: dict[str, set[float]] = defaultdict(set)
-    for u in view.updates:
-        if u.skipped is None and u.learning_rate is not None:
-            rates[u.tenant].add(u.learning_rate)
-    return {tenant: sorted(found) for tenant, found in sorted(rates.items())}
-
-
-EQUAL: dict[str, Callable[[ArmView], Any]] = {
-    "updates per tenant": lambda v: Counter(u.tenant for u in v.updates),
-    "consumed items": _consumed,
-    "learning rates": _rates,
-    "evaluated items": lambda v: Counter((e.tenant, e.eval_id, e.item_uid) for e in v.evals),
-    "devices": lambda v: {s.device for s in v.spans},
-}
-"""What must be the same in two arms; read from the lines, not from flags."""
-
-
-def _difference(first: Any, second: Any) -> str:
-    if isinstance(first, Counter):
-        more, less = first - second, second - first
-        return (
-            f"{sum(more.values())} only in the first, {sum(less.values())} only in the second, e.g. "
-            + str(next(_some(more, less), ""))
-        )
-    return f"{first} and {second}"
-
-
-def _some(*counters: Iterable[Any]) -> Any:
-    return (key for counter in counters for key in counter)

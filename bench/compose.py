@@ -249,6 +249,22 @@ def warm_up(prepared: Prepared, should_stop: Callable[[], bool]) -> dict[str, An
     }
 
 
+def built_with(prepared: Prepared, spec: TrainerSpec, tenants: tuple[TenantSpec, ...]) -> dict[str, Any]:
+    """What an arm was really built with, as plain JSON: the same in every arm, or they cannot be compared."""
+    trainer = dataclasses.asdict(spec)
+    for place in ("checkpoint_dir", "checkpoint_every"):
+        trainer.pop(place)
+    return {
+        "trainer": trainer,
+        "tenants": {
+            t.tenant_id: {k: v for k, v in dataclasses.asdict(t).items() if k not in ("tenant_id", "seed")}
+            for t in tenants
+        },
+        "latency": None if prepared.latency is None else prepared.latency.describe(),
+        "evaluation": {"items": prepared.config.eval_items, "max_new_tokens": prepared.sizes.turn},
+    }
+
+
 def _trainer(
     prepared: Prepared,
     arm: str,
@@ -321,6 +337,7 @@ def run_arm(
         compile_s=(t2 - t1) / 1e9,
         compile_cache_hits=hits,
         programs_compiled=compiled,
+        settings=built_with(prepared, trainer.spec, tenants),
         recompiles_after_warmup=sum(result.recompiles.values()),
         ledger=result.ledgers,
         updates=result.updates,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from leaderboard import canonical
 from tunix_core.types import Event, Span, Trajectory, UpdateReport
 
 
@@ -43,6 +44,8 @@ class ArmResult:
     """Programs that an earlier run had compiled."""
     programs_compiled: int = 0
     """Before the clock started, by no cache."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Plain JSON: what the arm was built with, the timetable and the seed aside."""
 
     def as_run(self, arm: str, seed: int) -> dict[str, Any]:
         """The JSON of run.json's `runs`."""
@@ -58,6 +61,7 @@ class ArmResult:
             "compile_s": round(self.compile_s, 6),
             "compile_cache_hits": self.compile_cache_hits,
             "programs_compiled": self.programs_compiled,
+            "settings_sha256": canonical.sha256(canonical.encode(self.settings)) if self.settings else None,
             "recompiles_after_warmup": self.recompiles_after_warmup,
             "ledger": {
                 tenant: {unit: {fate: books[fate][unit] for fate in fates} for unit in ("rollouts", "tokens")}

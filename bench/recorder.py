@@ -7,6 +7,8 @@ whole. What a run leaves behind is therefore readable wherever it was stopped.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -194,6 +196,9 @@ class ArmSink:
         """Appends to the hash chain."""
         if event.key == "run_start":
             self._start_ns = event.t_ns
+        if event.key in ("run_start", "run_stop"):
+            # both clocks at both ends of the window: a clock that was paused in between is found out
+            event = dataclasses.replace(event, value={**event.value, "wall_utc": time.time()})
         self._recorder.queue(partial(self._recorder.write_event, self._tag, event))
 
     def span(self, span: Span) -> None:

@@ -109,6 +109,7 @@ class Outcome:
     """How the matrix ended."""
 
     runs: list[dict[str, Any]] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
     status: str = "success"
     reason: str = ""
     defect: Exception | None = None
@@ -196,7 +197,10 @@ def _matrix(
             outcome.end("error", f"{name}: {type(e).__name__}: {e}")
             outcome.defect = e
             break
-        outcome.runs.append(result.as_run(arm, seed))
+        entry = result.as_run(arm, seed)
+        outcome.runs.append(entry)
+        if entry["settings_sha256"] is not None:
+            outcome.settings[entry["settings_sha256"]] = dict(result.settings)
         seconds = (result.t_stop_ns - result.t_start_ns) / 1e9
         progress.note(f"{name}: {result.status} after {seconds:.1f} s")
         if result.status != "success":
@@ -221,6 +225,7 @@ def _end(
     env = dict(os.environ)
     header |= {
         "runs": outcome.runs,
+        "settings": outcome.settings,
         "clock": {**header["clock"], "wall_stop_utc": time.time(), "monotonic_stop_ns": clock_ns()},
         "warnings": recorder.warnings,
         "integrity": {"event_head": recorder.event_head, "event_count": recorder.event_count},

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from pydantic import ValidationError
 
@@ -106,7 +106,7 @@ class RunRecord:
         self.directory = directory
 
     @classmethod
-    def open(cls, directory: str | Path) -> RunRecord:
+    def open(cls, directory: str | Path) -> Self:
         """Opens a directory whose run.json can be read.
 
         Raises:

@@ -44,7 +44,7 @@ class Line(BaseModel):
 class EventLine(Line):
     """A point in time. `prev` is the sha256 of the bytes of the line before, without its line end.
 
-    Lines are in order of t_ns. Keys: run_start, run_stop {status, recompiles}, group.complete,
+    Lines are in order of t_ns. Keys: run_start {wall_utc}, run_stop {status, recompiles, wall_utc}, group.complete,
     adapter.published {tenant, version, sha256}, snapshot {tenant, version, samples, t_ns}, tenant.stopped,
     self_check {tenant, ratio_min, ratio_mean, ratio_max, mean_gap, loss_tokens, sampled_tokens},
     rollout.filtered {tenant, ordinal, sample_index, tokens, reason}, compile {fun_name, seconds, cached}, warning.
@@ -289,6 +289,8 @@ class ArmRun(Line):
     compile_cache_hits: Count = 0
     programs_compiled: Count | None = None
     """Before its clock started, and by no cache; records older than this field have null."""
+    settings_sha256: Sha256 | None = None
+    """Of what it was built with, the timetable aside: a key of the header's `settings`."""
     recompiles_after_warmup: Count
     ledger: dict[str, TenantLedger]
     updates: dict[str, Count]
@@ -302,6 +304,20 @@ class Warmup(Line):
     compile_s: float
     compile_cache_hits: Count
     programs_compiled: Count
+
+
+class EarlierRun(Line):
+    """A run of the same experiment that this machine's ledger knows."""
+
+    run_id: Name
+    status: Name
+
+
+class Attempt(Line):
+    """How often this experiment was begun on this machine, this time included."""
+
+    number: Count
+    earlier: list[EarlierRun] = []
 
 
 class Integrity(Line):
@@ -346,6 +362,9 @@ class RunHeader(Line):
     software: Json
     clock: Clock
     warmup: Warmup | None = None
+    attempt: Attempt | None = None
+    settings: dict[str, Json] = {}
+    """By hash: what arms were built with. Arms that can be compared share one."""
     runs: list[ArmRun] = []
     results: Json = {}
     integrity: Integrity

@@ -27,17 +27,22 @@ EXPLAIN: dict[str, str] = {
     "limits, latency, model, arms, staleness, sampling, learning rates, prompts read in the run itself.",
     "E123": "Every arm and seed of the plan is present and came to its end, and the seeds are those of the "
     "configuration and the round.",
+    "E124": "This experiment was not begun before on this machine, as far as its ledger of attempts knows.",
     "E125": "Programs that a model wrote ran in a sandbox of level L2 or L1.",
+    "E126": "Between two arms there is time for scoring, starting and compiling, and none for a run that isn't told.",
     "E131": "Time runs forward in every process, the monotonic clock agrees with the wall clock within "
     "1 s + 100 ppm, and no environment answered before its simulated latency was over.",
     "E132": "run_start and run_stop occur once for every arm and seed, and its rollouts, updates "
     "and events lie between them.",
-    "E133": "What was compiled while the clock ran is counted, and no arm alone found it in a cache.",
+    "E133": "What was compiled while the clock ran is counted, no arm alone found it in a cache, and before their "
+    "clocks all arms that are compared found their programs compiled, or none did.",
     "E134": "Evaluations took place at the scheduled versions and no others, with the samples learnt until then.",
     "E141": "Device spans have a length, don't overlap or touch on one device, lie inside the run, do no more "
     "useful work than they executed, and begin and end with the turns, updates and publications they made.",
     "E142": "Utilization, time and the other reported figures recompute from the lines, and so does metrics.jsonl.",
     "E144": "No span did more arithmetic than the device named in run.json can.",
+    "E145": "The baseline's device stood still only while it had nothing to do; its environments and dispatches "
+    "were as fast as the other arm's.",
     "E151": "The ledger closes in rollouts and tokens, per tenant: generated = consumed + stale + "
     "filtered + errored + surplus; no rollout occurs or is consumed twice.",
     "E152": "An update's rollouts exist, belong to its tenant, ended before it began, and were no "
@@ -59,7 +64,8 @@ EXPLAIN: dict[str, str] = {
     "E165": "What was sampled under one seed or tenant isn't another's, and the record isn't a copy of one "
     "on the board.",
     "E166": "A screen, never a refusal: how often sampled answers are the reference solution to the letter.",
-    "E171": "All runs took place in the recorded order, soon after each other, on the same devices.",
+    "E171": "All runs took place in the recorded order, soon after each other, on the same devices; arms of two "
+    "records ran on one machine with the same software.",
     "E172": "Speed-ups, their intervals and verdicts recompute.",
     "E174": "No two seeds took the same time to the nanosecond, and their speed-ups differ.",
     "E181": "submission.toml is complete and holds no control characters.",

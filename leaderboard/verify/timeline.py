@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from leaderboard.metrics.work import NS
 from leaderboard.records import ArmView, RunRecord
-from leaderboard.schema import ArmRun, Json, TurnLine
+from leaderboard.schema import ArmRun, Json, RunHeader, TurnLine
 from leaderboard.verify.report import Finding, error
 
 SLACK_NS = 100_000_000
@@ -57,7 +57,12 @@ def clock(record: RunRecord) -> Iterator[Finding]:
         published = update.published_ns if stepped else update.t1_ns
         if not update.t0_ns <= update.t1_ns <= published:
             yield error("E131", f"updates.jsonl:{number}", "t0, t1 and published_ns aren't in order")
-    anchors = record.header.clock
+    yield from clock_anchors(record.header)
+
+
+def clock_anchors(header: RunHeader) -> Iterator[Finding]:
+    """E131: over the whole run, as much time went by on the wall as on the monotonic clock."""
+    anchors = header.clock
     if anchors.wall_stop_utc is not None and anchors.monotonic_stop_ns is not None:
         wall = anchors.wall_stop_utc - anchors.wall_start_utc
         steady = (anchors.monotonic_stop_ns - anchors.monotonic_start_ns) / NS
