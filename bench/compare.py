@@ -190,25 +190,31 @@ def compare(
         base, new = chosen(record.header, baseline, product)
         sides = {(v.arm, v.seed): Side(label=v.arm, view=v, header=record.header) for v in record.views}
         arms = [arm.arm for arm in record.header.arms]
-        found = list(fairness.whole(record, list(sides.values())))
+        of_records = list(fairness.whole(record, list(sides.values())))
     else:
         second = _opened(other)
         base, new, sides = _across(record, second, baseline, product)
         arms = [base, new]
-        found = list(fairness.across(record, second))
+        of_records = list(fairness.across(record, second))
     seeds = [seed for seed in record.header.seeds if other is None or (new, seed) in sides]
-    _refuse(found, path)
+    if other is not None:
+        # what is of two experiments need not be paired to be refused
+        _refuse(of_records, path)
     for arm, seed in ((arm, seed) for arm in arms for seed in seeds):
         side = sides.get((arm, seed))
         if side is None or not side.view.updates or not side.view.evals:
+            _refuse([f for f in of_records if f.code == "E123"], path)
             raise RejectedError(
                 f"E123 {arm}, seed {seed}: lines of its events, updates or evals are missing",
                 f"'bench verify {path}' says what else is wrong",
             )
     pairs = {arm: [(sides[base, seed], sides[arm, seed]) for seed in seeds] for arm in arms if arm != base}
+    found: list[fairness.Finding] = []
     for seed in seeds:
-        found += [f for arm in arms for f in fairness.alone(sides[arm, seed])]
         found += [f for arm in pairs for f in fairness.paired(sides[base, seed], sides[arm, seed])]
+        found += [f for arm in arms for f in fairness.alone(sides[arm, seed])]
+    # last: a difference between two arms says more than that one of them is not as planned
+    found += of_records
     _refuse(found, path)
     found += fairness.slower(pairs[new])
     return _judge(record, base, new, arms, seeds, sides, pairs, found, margin)

@@ -78,7 +78,9 @@ def _interleaved(header: RunHeader) -> Iterator[Finding]:
     for i, (arm, _) in enumerate(header.order):
         places[arm].add(i % len(header.arms))
     if len(header.seeds) > 1 and len(header.arms) > 1 and all(len(found) == 1 for found in places.values()):
-        yield warning("E171", "run.json", "the arms were not interleaved: each had the same place in every seed")
+        yield warning(
+            "E171", "run.json", "the arms were not interleaved: each had the same place in every seed"
+        )
 
 
 def _gaps(sides: list[Side]) -> Iterator[Finding]:

@@ -84,11 +84,11 @@ def test_every_arm_gets_a_line_and_the_a_a_pair_is_the_noise_floor(record_run: C
     found = compare(record.directory)
     assert (found.baseline, found.product) == ("S1", "A1")
     assert [line.arm for line in found.lines] == ["S0", "S1", "A0", "A1", "S1-aa"]
-    assert found.floor is not None and found.floor.ratio == pytest.approx(1.0)
+    assert found.floor is not None and found.floor.ratio == pytest.approx(1.0, rel=0.02)
     lines = {line.arm: line.ratio for line in found.lines}
     assert lines["S1"] is None
-    # scripted rounds of 60, 40, 40 and 20 ms, and what is the same in all
-    assert lines["A0"].ratio == pytest.approx(1.0)
+    # scripted rounds of 60, 40, 40 and 20 ms, and microseconds by which no two runs are alike
+    assert lines["A0"].ratio == pytest.approx(1.0, rel=0.02)
     assert lines["S0"].ratio < 1 < lines["A1"].ratio
     assert "noise floor: A/A ratio 1.00" in found.text()
     assert found.as_dict()["noise_floor"]["n"] == 2

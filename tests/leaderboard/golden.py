@@ -114,8 +114,8 @@ def build(
     runs: list[dict[str, Any]] = []
     order: list[list[Any]] = []
     clock = 0
-    for seed in seeds:
-        for arm in ARMS:
+    for place, seed in enumerate(seeds):
+        for arm in ARMS if place % 2 == 0 else ARMS[::-1]:
             order.append([arm, seed])
             clock = _run(writer, runs, arm, seed, clock + 1000 * MS, devices, 10**4 * seeds.index(seed))
     writer.write(directory)
