@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import deque
-from collections.abc import Hashable
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from bench.planner.times import StageTimes
 from tunix_core.sampler.base import SamplerSpec
 from tunix_core.types import EpisodeTicket
+
+READS = 16
+"""Most prefill programs of one dispatch: as in `tunix_core.sampler.engine`, which loads jax; a test compares them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -22,6 +25,7 @@ class SimTurn:
     """A turn that is queued or being sampled."""
 
     ticket: EpisodeTicket
+    turn_index: int
     context_tokens: int
     sampled_tokens: int
     prompt: Hashable
@@ -57,15 +61,21 @@ class SimSampler:
     def __init__(self, spec: SamplerSpec, times: StageTimes, versions: dict[str, int]) -> None:
         """`versions` holds what is published, by tenant; all replicas share it."""
         self.spec, self._times, self._versions = spec, times, versions
-        self._queues: dict[int, deque[SimTurn]] = {n: deque() for n in spec.prefill_lengths}
+        # who is behind goes first: the lowest ordinal, of these the episode that is furthest, then in order of arrival
+        self._queue: list[tuple[int, int, int, SimTurn]] = []
         self._ending: list[tuple[int, int, SimTurn]] = []
         self._running: dict[str, dict[SimTurn, None]] = {}
         self._outdated: dict[SimTurn, None] = {}
         self._order = itertools.count()
-        self._slots = list(range(spec.slots))
-        self.queued = 0
+        self._free = _parts(spec)
+        self._sizes = [len(part) for part in self._free]
         self.steps = 0
         self._held_tokens = 0
+
+    @property
+    def queued(self) -> int:
+        """Turns that wait for a slot."""
+        return len(self._queue)
 
     @property
     def active(self) -> int:
@@ -80,9 +90,7 @@ class SimSampler:
     def submit(self, turn: SimTurn) -> None:
         """Queues one turn."""
         turn.seq = next(self._order)
-        length = next(n for n in self.spec.prefill_lengths if n >= turn.context_tokens)
-        self._queues[length].append(turn)
-        self.queued += 1
+        heapq.heappush(self._queue, (turn.ticket.ordinal, -turn.turn_index, turn.seq, turn))
 
     def publish(self, tenant: str) -> None:
         """A tenant's version is about to change: running turns are read again before they go on."""
@@ -93,9 +101,8 @@ class SimSampler:
 
     def drop(self, tenant: str) -> None:
         """Forgets a tenant's turns (it was stopped)."""
-        for length, queue in self._queues.items():
-            self._queues[length] = deque(t for t in queue if t.ticket.tenant_id != tenant)
-        self.queued = sum(map(len, self._queues.values()))
+        self._queue = [entry for entry in self._queue if entry[3].ticket.tenant_id != tenant]
+        heapq.heapify(self._queue)
         dropped = list(self._running.get(tenant, ()))
         for turn in dropped:
             self._forget(turn)
@@ -105,49 +112,48 @@ class SimSampler:
 
     def lose(self) -> list[SimTurn]:
         """The replica fails: everything it held, to be sampled again elsewhere."""
-        lost = [turn for queue in self._queues.values() for turn in queue] + [t for _, _, t in self._ending]
-        for queue in self._queues.values():
-            queue.clear()
+        lost = [entry[3] for entry in self._queue] + [turn for _, _, turn in self._ending]
+        self._queue.clear()
         for _, _, turn in self._ending:
             turn.versions.clear()
-        self._slots = list(range(self.spec.slots))
+        self._free = _parts(self.spec)
         self._ending.clear()
         self._running.clear()
         self._outdated.clear()
-        self.queued = self._held_tokens = 0
+        self._held_tokens = 0
         return sorted(lost, key=lambda t: t.seq)
 
     def dispatch(self) -> Dispatch:
         """Decides what comes next and does it; the engine must be busy."""
-        spec = self.spec
-        free = spec.slots - self.active
-        enough = min(self.queued, spec.prefill_lanes)
-        if self.queued and free and (free >= enough or not self.active):
-            return self._prefill(free)
+        taken = self._next_turns()
+        if taken:
+            return self._prefill(taken)
         return self._reread() if self._outdated else self._decode()
 
-    def _prefill(self, free: int) -> Dispatch:
-        spec = self.spec
-        length = min((q[0].seq, n) for n, q in self._queues.items() if q)[1]
-        queue, most = self._queues[length], min(spec.prefill_turns, free)
+    def _next_turns(self) -> dict[Hashable, list[SimTurn]]:
+        """Waiting turns that get a slot now, by prompt."""
+        free, most = self.spec.slots - self.active, READS * self.spec.prefill_lanes
         taken: list[SimTurn] = []
-        passed: list[SimTurn] = []
-        prompts: dict[Hashable, int] = {}
-        while queue and len(taken) < most:
-            turn = queue.popleft()
-            if turn.prompt in prompts or len(prompts) < spec.prefill_lanes:
-                prompts.setdefault(turn.prompt, turn.context_tokens)
-                taken.append(turn)
-            else:
-                passed.append(turn)
-        queue.extendleft(reversed(passed))
-        self.queued -= len(taken)
+        prompts: dict[Hashable, list[SimTurn]] = {}
+        while self._queue and len(taken) < free:
+            turn = self._queue[0][3]
+            if turn.prompt not in prompts and len(prompts) == most:
+                break
+            heapq.heappop(self._queue)
+            prompts.setdefault(turn.prompt, []).append(turn)
+            taken.append(turn)
+        # the fullest part first: one without any turn costs nothing
+        parts = sorted((p for p in self._free if p), key=len)
+        order = itertools.chain.from_iterable(sorted(part) for part in parts)
+        for turn, slot in zip(taken, list(itertools.islice(order, len(taken))), strict=True):
+            turn.slot = slot
+            self._free[slot // self.spec.rows].remove(slot)
+        return prompts
+
+    def _prefill(self, prompts: dict[Hashable, list[SimTurn]]) -> Dispatch:
         finished = []
-        by_prompt: dict[Hashable, list[SimTurn]] = {prompt: [] for prompt in prompts}
-        for turn in taken:
-            by_prompt[turn.prompt].append(turn)
-        for turn in itertools.chain.from_iterable(by_prompt.values()):
-            turn.began, turn.slot = self.steps, heapq.heappop(self._slots)
+        for turn in itertools.chain.from_iterable(prompts.values()):
+            turn.began = self.steps
             if turn.sampled_tokens <= 1:
                 _book(turn, self._versions.get(turn.ticket.tenant_id, 0), turn.sampled_tokens)
                 finished.append(turn)
@@ -155,34 +161,37 @@ class SimSampler:
             heapq.heappush(self._ending, (turn.ends, turn.seq, turn))
             self._running.setdefault(turn.ticket.tenant_id, {})[turn] = None
             self._held_tokens += turn.context_tokens + 1 - self.steps
-        return Dispatch(
-            role="prefill",
-            seconds=self._times.prefill_s(len(prompts), length),
-            executed_slots=spec.prefill_lanes * length,
-            real_tokens=sum(prompts.values()),
-            finished=self._release(finished),
-        )
+        contexts = [turns[0].context_tokens for turns in prompts.values()]
+        return self._read("prefill", contexts, sum(contexts), self._release(finished))
 
     def _reread(self) -> Dispatch:
-        lengths = self.spec.reread_lengths
-        fitting = {
-            turn: next(n for n in lengths if n >= turn.context_tokens + self.steps - turn.began)
-            for turn in sorted(self._outdated, key=lambda turn: turn.slot)
-        }
-        length = min(fitting.values())
-        lanes = [turn for turn, n in fitting.items() if n == length][: self.spec.prefill_lanes]
-        for turn in lanes:
+        turns = sorted(self._outdated, key=lambda turn: turn.slot)[: READS * self.spec.prefill_lanes]
+        for turn in turns:
             del self._outdated[turn]
+        return self._read("sync", [t.context_tokens + self.steps - t.began for t in turns], 0)
+
+    def _read(
+        self, role: str, contexts: Sequence[int], real: int, finished: tuple[SimTurn, ...] = ()
+    ) -> Dispatch:
+        """Programs of one compiled length each, as many lanes as fit."""
+        lanes = self.spec.prefill_lanes
+        of_length: dict[int, int] = defaultdict(int)
+        for tokens in contexts:
+            of_length[next(n for n in self.spec.reread_lengths if n >= tokens)] += 1
+        programs = [length for length, n in of_length.items() for _ in range(-(-n // lanes))]
         return Dispatch(
-            role="sync",
-            seconds=self._times.prefill_s(len(lanes), length),
-            executed_slots=self.spec.prefill_lanes * length,
-            real_tokens=0,
+            role=role,
+            seconds=self._times.prefill_s(lanes, programs),
+            executed_slots=lanes * sum(programs),
+            real_tokens=real,
+            finished=finished,
         )
 
     def _decode(self) -> Dispatch:
         steps, active = self.spec.decode_steps, self.active
-        seconds = self._times.decode_s(active, self._held_tokens + active * self.steps)
+        live = sum(len(free) < size for free, size in zip(self._free, self._sizes, strict=True))
+        executed = live * self.spec.rows * steps
+        seconds = self._times.decode_s(active, self._held_tokens + active * self.steps, executed)
         real = active * steps
         self.steps += steps
         finished = []
@@ -195,7 +204,7 @@ class SimSampler:
         return Dispatch(
             role="decode",
             seconds=seconds,
-            executed_slots=self.spec.slots * steps,
+            executed_slots=executed,
             real_tokens=real,
             finished=self._release(finished),
         )
@@ -203,13 +212,18 @@ class SimSampler:
     def _release(self, turns: list[SimTurn]) -> tuple[SimTurn, ...]:
         """Gives their slots back; in the order of slots."""
         for turn in turns:
-            heapq.heappush(self._slots, turn.slot)
+            self._free[turn.slot // self.spec.rows].add(turn.slot)
         return tuple(sorted(turns, key=lambda turn: turn.slot))
 
     def _forget(self, turn: SimTurn) -> None:
         del self._running[turn.ticket.tenant_id][turn]
         self._outdated.pop(turn, None)
         self._held_tokens -= turn.context_tokens + 1 - turn.began
+
+
+def _parts(spec: SamplerSpec) -> list[set[int]]:
+    """Slots by part, all of them free."""
+    return [set(range(k * spec.rows, min((k + 1) * spec.rows, spec.slots))) for k in range(spec.parts)]
 
 
 def _book(turn: SimTurn, version: int, emitted: int) -> None:

@@ -51,17 +51,22 @@ class RooflineTimes:
     tenants: int
     efficiency: Efficiency
 
-    def prefill_s(self, prompts: int, length: int) -> float:
-        """All prompts at once; causal attention reads half of the square."""
+    def prefill_s(self, lanes: int, lengths: Sequence[int]) -> float:
+        """One program after another."""
+        return sum(self._forward_s(lanes, length) for length in lengths)
+
+    def _forward_s(self, rows: int, length: int) -> float:
+        """All rows at once; causal attention reads half of the square."""
         m = self.model
-        tokens = prompts * length
-        flops = 2 * m.matrix_parameters * tokens + 2 * m.layers * m.heads * m.head_dim * length**2 * prompts
+        tokens = rows * length
+        flops = 2 * m.matrix_parameters * tokens + 2 * m.layers * m.heads * m.head_dim * length**2 * rows
         compute = flops / (self.device.flops * self.efficiency.prefill_flops)
         memory = 2 * m.parameters / (self.device.hbm_bytes_per_s * self.efficiency.decode_bytes)
         return max(compute, memory) / self.chips + self._all_reduce_s(tokens)
 
-    def decode_s(self, active: int, context_tokens: float) -> float:
+    def decode_s(self, active: int, context_tokens: float, executed_slots: int) -> float:
         """`decode_steps` steps for all running turns."""
+        del executed_slots
         m = self.model
         flops = 2 * m.matrix_parameters * active + 4 * m.layers * m.heads * m.head_dim * context_tokens
         read = 2 * m.parameters + m.kv_bytes_per_token * context_tokens
@@ -85,9 +90,14 @@ class RooflineTimes:
         compute = flops / (self.device.flops * self.efficiency.train_flops * self.chips)
         return compute + passes / 2 * self._all_reduce_s(tokens)
 
+    def pack_s(self, batches: Sequence[Bucket]) -> float:
+        """In the loop's own time."""
+        del batches
+        return self.efficiency.host_s
+
     def score_s(self, batches: Sequence[Bucket]) -> float:
         """A forward pass: the arithmetic of a prefill."""
-        return sum(self.prefill_s(b.rows, b.length) for b in batches) / self.learner_groups
+        return sum(self._forward_s(b.rows, b.length) for b in batches) / self.learner_groups
 
     def publish_s(self) -> float:
         """An adapter in bf16 over the network."""

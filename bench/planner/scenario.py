@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bench.compose import ROW_LENGTHS
 from bench.errors import UsageError
 from bench.planner.hardware import DEVICES, MODELS, find
 from bench.planner.roofline import Efficiency, Memory, RooflineTimes, check, memory
 from bench.planner.simulate import Faults, Setup
 from bench.planner.work import DrawnWork
+from bench.shapes import ROW_LENGTHS
 from tasks import latency
 from tunix_core import schedule
 from tunix_core.sampler.base import SamplerSpec

@@ -208,7 +208,7 @@ class Simulation:
         first = [n for n in plan.tenants if buffers[n].learner_version == 0] if self.setup.self_check else []
         score = times.score_s(batches) if first else 0.0
         train = times.train_s(batches, len(plan.tenants))
-        host = times.host_s(self._handled, self._learnt)
+        host = times.host_s(self._handled, self._learnt) + times.pack_s(batches)
         publish = times.publish_s() * len(plan.tenants)
         self._handled = self._learnt = 0
         begins = self._now + host
@@ -333,6 +333,7 @@ class Simulation:
         first = (ticket.tenant_id, ticket.ordinal) if asked < 0 else (*ticket.key, asked)
         turn = SimTurn(
             ticket,
+            asked + 1,
             shape.context_tokens,
             shape.sampled_tokens,
             first if shape.prompt is None else (ticket.tenant_id, shape.prompt),

@@ -12,16 +12,20 @@ from tunix_core.types import Bucket
 class StageTimes(Protocol):
     """Seconds of every kind of work of one sampler replica, of the learner, and of the thread that drives them."""
 
-    def prefill_s(self, prompts: int, length: int) -> float:
-        """One prefill of so many prompts at a compiled length."""
+    def prefill_s(self, lanes: int, lengths: Sequence[int]) -> float:
+        """One dispatch of prefill programs of so many lanes, by their compiled lengths."""
         ...
 
-    def decode_s(self, active: int, context_tokens: float) -> float:
+    def decode_s(self, active: int, context_tokens: float, executed_slots: int) -> float:
         """One dispatch of decode steps for so many running turns, which hold so many tokens together."""
         ...
 
     def train_s(self, batches: Sequence[Bucket], tenants: int) -> float:
         """One learner step over packed batches of so many tenants."""
+        ...
+
+    def pack_s(self, batches: Sequence[Bucket]) -> float:
+        """What the host does before a learner step: advantages, packing."""
         ...
 
     def score_s(self, batches: Sequence[Bucket]) -> float:
@@ -39,16 +43,18 @@ class StageTimes(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTimes:
-    """Times measured on one machine: a constant for each compiled shape, straight lines elsewhere. All in seconds."""
+    """Times measured on one machine: straight lines in what is executed. All in seconds."""
 
-    prefill: Mapping[int, float]
-    """By compiled length; a prefill costs the same for one prompt as for all lanes."""
+    prefill_base: float
+    prefill_per_slot: float
     decode_base: float
-    decode_per_turn: float = 0.0
+    decode_per_slot: float = 0.0
+    """A token slot of the parts that hold a turn."""
     train_base: float = 0.0
     train_per_tenant: float = 0.0
     train_per_slot: float = 0.0
     """A token slot of a packed batch, empty ones included."""
+    pack_per_slot: float = 0.0
     score_per_slot: float = 0.0
     publish: float = 0.0
     host_base: float = 0.0
@@ -57,24 +63,23 @@ class MeasuredTimes:
     source: Mapping[str, object] = field(default_factory=dict)
     """What was fitted on what."""
 
-    def prefill_s(self, prompts: int, length: int) -> float:
-        """The time of the nearest measured length, in proportion."""
-        del prompts
-        known = self.prefill.get(length)
-        if known is not None:
-            return known
-        nearest = min(self.prefill, key=lambda n: abs(n - length))
-        return self.prefill[nearest] * length / nearest
+    def prefill_s(self, lanes: int, lengths: Sequence[int]) -> float:
+        """A straight line in executed token slots."""
+        return self.prefill_base + self.prefill_per_slot * lanes * sum(lengths)
 
-    def decode_s(self, active: int, context_tokens: float) -> float:
-        """A straight line in the running turns."""
-        del context_tokens
-        return self.decode_base + self.decode_per_turn * active
+    def decode_s(self, active: int, context_tokens: float, executed_slots: int) -> float:
+        """A straight line in executed token slots."""
+        del active, context_tokens
+        return self.decode_base + self.decode_per_slot * executed_slots
 
     def train_s(self, batches: Sequence[Bucket], tenants: int) -> float:
         """A straight line in executed token slots and tenants."""
         slots = sum(b.rows * b.length for b in batches)
         return self.train_base + self.train_per_tenant * tenants + self.train_per_slot * slots
+
+    def pack_s(self, batches: Sequence[Bucket]) -> float:
+        """In proportion to executed token slots."""
+        return self.pack_per_slot * sum(b.rows * b.length for b in batches)
 
     def score_s(self, batches: Sequence[Bucket]) -> float:
         """In proportion to executed token slots."""

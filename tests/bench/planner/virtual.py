@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import heapq
 import itertools
@@ -14,6 +15,7 @@ from bench.planner.simulate import Setup, Simulation
 from bench.planner.work import EpisodeShape, TurnShape
 from tunix_core.env_pool import EnvReply, InlineEnvPool
 from tunix_core.learner.stage import PackedUpdate
+from tunix_core.sampler.base import SamplerSpec
 from tunix_core.schedule import ScheduleSpec
 from tunix_core.telemetry import NullObserver
 from tunix_core.testing import tiny
@@ -33,14 +35,17 @@ class TestTimes:
 
     __test__ = False
 
-    def prefill_s(self, prompts: int, length: int) -> float:
+    def prefill_s(self, lanes: int, lengths: Sequence[int]) -> float:
         return SECONDS["prefill"]
 
-    def decode_s(self, active: int, context_tokens: float) -> float:
+    def decode_s(self, active: int, context_tokens: float, executed_slots: int) -> float:
         return SECONDS["decode"]
 
     def train_s(self, batches: Sequence[Bucket], tenants: int) -> float:
         return SECONDS["train"]
+
+    def pack_s(self, batches: Sequence[Bucket]) -> float:
+        return 0.0
 
     def score_s(self, batches: Sequence[Bucket]) -> float:
         return SECONDS["sync"]
@@ -160,7 +165,9 @@ class VirtualPool:
         heapq.heappush(self._due, (at + round(seconds * 1e9), next(self._order), call))
 
 
-def real_run(tenants: Sequence[TenantSpec], schedule: ScheduleSpec, workers: int) -> Trace:
+def real_run(
+    tenants: Sequence[TenantSpec], schedule: ScheduleSpec, workers: int, sampler: SamplerSpec
+) -> Trace:
     """The real trainer, sampler, learner and actor; only the environments' time and the clock are virtual."""
     clock = VirtualClock()
     trace = Trace(clock)
@@ -193,7 +200,7 @@ def real_run(tenants: Sequence[TenantSpec], schedule: ScheduleSpec, workers: int
         schedule,
         envs,
         Renderer(tiny.LetterTokenizer()),
-        tiny.TINY_SPEC,
+        dataclasses.replace(tiny.TINY_SPEC, sampler=sampler),
         observer=trace,
         clock_ns=clock,
         on_packed=packed,
@@ -216,13 +223,13 @@ class Replayed:
 
 
 def simulated_run(
-    trace: Trace, tenants: Sequence[TenantSpec], schedule: ScheduleSpec, workers: int
+    trace: Trace, tenants: Sequence[TenantSpec], schedule: ScheduleSpec, workers: int, sampler: SamplerSpec
 ) -> Simulation:
     """The same run, simulated."""
     setup = Setup(
         tenants=tuple(tenants),
         schedule=schedule,
-        sampler=tiny.TINY_SAMPLER,
+        sampler=sampler,
         buckets=tiny.TINY_SPEC.buckets,
         times=TestTimes(),
         work=Replayed(trace),
@@ -230,5 +237,5 @@ def simulated_run(
         log=True,
     )
     simulation = Simulation(setup)
-    simulation.outcome = simulation.run()  # type: ignore[attr-defined]
+    simulation.run()
     return simulation
