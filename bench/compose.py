@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from tunix_core.trainer import Trainer
 
 MIN_ENV_WORKERS, MAX_ENV_WORKERS = 16, 2048
+CHECKPOINT_EVERY = 10
+"""Learner steps, where the buffer is durable and nothing else is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +105,12 @@ def tenants_of(prepared: Prepared, seed: int) -> tuple[TenantSpec, ...]:
     )
 
 
-def trainer_spec(prepared: Prepared) -> TrainerSpec:
-    """Shapes for the sizes of these tasks, the same in every arm."""
+def trainer_spec(prepared: Prepared, state: Path | None = None) -> TrainerSpec:
+    """Shapes for the sizes of these tasks, the same in every arm; `state` is where checkpoints go, if any do."""
     import jax
 
     from bench.sizing import round_up
+    from tunix_core.buffer import BufferSpec
     from tunix_core.runspec import TrainerSpec
     from tunix_core.sampler.base import SamplerSpec
 
@@ -134,7 +137,22 @@ def trainer_spec(prepared: Prepared) -> TrainerSpec:
         no_progress_s=config.no_progress_s,
         in_flight_updates=config.in_flight_updates,
         snapshot_every=config.eval_every,
+        buffer=BufferSpec(store=config.buffer if state else "memory"),
+        checkpoint_dir=state,
+        checkpoint_every=_checkpoint_every(config) if state else 0,
     )
+
+
+def _checkpoint_every(config: RunConfig) -> int:
+    """Learner steps; 0 = no state is kept while a run lasts."""
+    if config.checkpoint_every is not None:
+        return config.checkpoint_every
+    return CHECKPOINT_EVERY if config.buffer == "durable" else 0
+
+
+def keeps_state(config: RunConfig) -> bool:
+    """Whether a run leaves, while it lasts, what it needs to go on after a kill."""
+    return config.buffer == "durable" or bool(config.checkpoint_every)
 
 
 def env_workers(config: RunConfig, tenants: int) -> int:
@@ -273,6 +291,7 @@ def _trainer(
     should_stop: Callable[[], bool],
     *,
     simulate: bool = True,
+    state: Path | None = None,
 ) -> Trainer:
     from tunix_core.tokens import ByteTokenizer, Renderer
     from tunix_core.trainer import Trainer
@@ -285,7 +304,7 @@ def _trainer(
         timetable(arm, prepared.config.max_staleness),
         env_factory(prepared, simulate=simulate),
         Renderer(ByteTokenizer()),
-        trainer_spec(prepared),
+        trainer_spec(prepared, state),
         observer=observer,
         should_stop=should_stop,
     )
@@ -310,7 +329,8 @@ def run_arm(
     load_model(config.model)
     tenants = tenants_of(prepared, seed)
     compiled = compile_counter().real
-    trainer = _trainer(prepared, arm, tenants, sink, should_stop)
+    state = sink.state_directory if keeps_state(config) else None
+    trainer = _trainer(prepared, arm, tenants, sink, should_stop, state=state)
     t1 = clock_ns()
     trainer.warm_up()
     t2 = clock_ns()

@@ -77,6 +77,15 @@ class RunConfig(BaseModel):
     env_workers: int | None = Field(
         None, ge=1, le=4096, description="Threads that step environments; unset: one per episode under way."
     )
+    buffer: Literal["memory", "durable"] = Field(
+        "memory", description="durable: what was sampled survives a killed run, until it is learnt and saved."
+    )
+    checkpoint_every: int | None = Field(
+        None,
+        ge=0,
+        le=10**6,
+        description="Learner steps between checkpoints; unset: 10 if durable, else none.",
+    )
     no_progress_s: float = Field(
         120.0, gt=0, description="A run that stands still so long ends with its reason."
     )

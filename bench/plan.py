@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bench.arms import labels, repeated, timetable
 from bench.config import Resolved, suite_info
 from bench.errors import UsageError
+from bench.recorder import state_directory
 from bench.run import planned
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ def check_out(path: Path) -> None:
             raise UsageError(f"--out {path} is a file", "name a new folder")
         if any(path.iterdir()):
             raise UsageError(f"--out {path} is not empty; a run never overwrites", "name a new folder")
+    if state_directory(path).exists():
+        what = f"{state_directory(path)} is left of a run that was killed"
+        raise UsageError(what, "resume that run, delete its state, or name a new folder")
     parent = path
     while not parent.exists():
         parent = parent.parent

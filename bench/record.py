@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -74,6 +75,9 @@ class ArmResult:
 
 class Sink(Protocol):
     """Receives the lines of one (arm, seed), in order of time, on the thread that drives it."""
+
+    state_directory: Path
+    """Where it keeps what it needs to go on after a kill, if it keeps that."""
 
     def event(self, event: Event) -> None:
         """A point in time."""

@@ -180,6 +180,11 @@ class RunRecorder:
         self.nonfinite += 1
 
 
+def state_directory(run: Path) -> Path:
+    """Where a run keeps what it needs to go on: checkpoints, and the durable buffer."""
+    return run.with_name(f"{run.name}.state")
+
+
 class ArmSink:
     """The recorder as one (arm, seed) sees it."""
 
@@ -188,6 +193,8 @@ class ArmSink:
     ) -> None:
         self._recorder, self.arm, self.seed, self._on_update = recorder, arm, seed, on_update
         self._tag = {"arm": arm, "seed": seed}
+        # beside the record and not in it: a record is sealed and small, this is neither
+        self.state_directory = state_directory(recorder.directory) / f"{arm}.s{seed}"
         self._start_ns = 0
         self._consumed: dict[str, int] = {}
         self._scores: dict[tuple[str, int], list[EvalRecord]] = {}

@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import platform
 import secrets
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from bench.config import Resolved, RunConfig, suite_info
 from bench.errors import RecordingError
 from bench.progress import Progress
 from bench.record import ArmResult
-from bench.recorder import RunRecorder
+from bench.recorder import RunRecorder, state_directory
 from bench.report import write_figure
 from bench.secret import scrubbed
 from bench.trackers.base import Tracker
@@ -165,6 +166,8 @@ def run(
     _end(recorder, header, outcome, tracker, resolved.config.tracker)
     if outcome.defect is not None:
         raise outcome.defect
+    if outcome.status == "success":
+        shutil.rmtree(state_directory(directory), ignore_errors=True)  # nothing is left to go on with
     return RunRecord.open(directory)
 
 

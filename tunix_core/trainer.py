@@ -221,12 +221,12 @@ class Trainer:
             self._settle()
             self._pool.shutdown()
             self._inbox.close()
+            saved = None
             if self._checkpoints is not None:
                 self._checkpoints.wait()
                 saved = self._checkpoints.latest
                 self._checkpoints.close()
-                self._buffer.acknowledge(saved)
-            self._buffer.shut()
+            self._buffer.shut(saved)
         t_stop = self._clock()
         recompiles = dict(self._compiles.names() - compiles)
         self._in_window = False

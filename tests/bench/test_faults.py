@@ -46,7 +46,7 @@ base = tiny_base(vocab_size=ByteTokenizer.vocab_size)
 compose.load_model = lambda name: (base, base.params)
 compose.env_factory = lambda prepared, simulate: ScriptedEnvs(script)
 plain = compose.trainer_spec
-compose.trainer_spec = lambda prepared: replace(plain(prepared), self_check=False, env_timeout_s=0.5)
+compose.trainer_spec = lambda *given: replace(plain(*given), self_check=False, env_timeout_s=0.5)
 trainer.Trainer = functools.partial(trainer.Trainer, sampler=ScriptedSampler(answer))
 cli.main([
     "run", "--tasks", "math", "--arms", "A1", "--updates", "13", "--eval-items", "1", "--tracker", "none",

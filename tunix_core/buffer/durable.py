@@ -28,6 +28,9 @@ BEHIND_BYTES = 64 << 20
 BEHIND_S = 60.0
 """So long; a disk that takes longer is an error, not a hang."""
 
+_LOCKED_S = 2.0
+"""Another run on the same file ends within this, or it is an error."""
+
 _TABLES = """
 CREATE TABLE IF NOT EXISTS records (
   tenant TEXT NOT NULL, ordinal INTEGER NOT NULL, sample INTEGER NOT NULL, record BLOB NOT NULL,
@@ -169,7 +172,7 @@ class DurableStore:
 
     def _connect(self) -> sqlite3.Connection:
         # two threads use it, one after the other: the writer, and the owner in `recover` once the queue is empty
-        db = sqlite3.connect(self.path, timeout=self._behind_s, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(self.path, timeout=_LOCKED_S, isolation_level=None, check_same_thread=False)
         try:
             # a second run on the same file is an error at its start, not a mixture
             db.execute("PRAGMA locking_mode=EXCLUSIVE")

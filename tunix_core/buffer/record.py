@@ -78,8 +78,8 @@ def decode(record: bytes) -> Trajectory:
         at += arrays[-1].nbytes
     turns = []
     for i, fields in enumerate(head["turns"]):
-        turn = dict(zip(_TURN, fields, strict=True))
-        turn |= zip(_ARRAYS, arrays[len(_ARRAYS) * i : len(_ARRAYS) * (i + 1)], strict=True)
+        own = arrays[len(_ARRAYS) * i : len(_ARRAYS) * (i + 1)]
+        turn: dict[str, Any] = dict(zip((*_TURN, *_ARRAYS), (*fields, *own), strict=True))
         turn["stop"] = None if turn["stop"] is None else StopReason(turn["stop"])
         turns.append(Turn(**turn))
     plain = dict(zip(_PLAIN, head["plain"], strict=True))

@@ -252,10 +252,13 @@ class TrajectoryBuffer:
         if self._store is not None:
             self._store.flush()
 
-    def shut(self) -> None:
-        """Lets go of the store; what it keeps stays."""
-        if self._store is not None:
-            self._store.close()
+    def shut(self, step: int | None = None) -> None:
+        """Acknowledges `step` and lets go of the store; what it keeps stays."""
+        try:
+            self.acknowledge(step)
+        finally:
+            if self._store is not None:
+                self._store.close()
 
     def _set_aside(self, trajectory: Trajectory, reason: str) -> Trajectory:
         """An errored trajectory in the place of a poisoned one: its group completes, and nobody learns from it."""
