@@ -13,15 +13,17 @@ from leaderboard.stats import wilson
 
 
 def score(lines: list[EvalLine]) -> dict[str, Any]:
-    """Returns accuracy, its interval and counts of one tenant's evaluation; an errored item counts 0."""
+    """Returns accuracy, its interval, counts and coverage of one tenant's evaluation; an errored item counts 0."""
     total = math.fsum(0.0 if line.error is not None else min(max(line.reward, 0.0), 1.0) for line in lines)
     low, high = wilson(total, len(lines))
+    errored = sum(line.error is not None for line in lines)
     return {
         "accuracy": total / len(lines) if lines else 0.0,
         "low": low,
         "high": high,
         "n": len(lines),
-        "errored": sum(line.error is not None for line in lines),
+        "errored": errored,
+        "coverage": 1.0 - errored / len(lines) if lines else 0.0,
     }
 
 

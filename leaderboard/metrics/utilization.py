@@ -39,8 +39,23 @@ def utilization(view: ArmView) -> dict[str, Any]:
     }
 
 
-def exposed(view: ArmView) -> dict[str, float]:
-    """Splits the window into training, exposed sync, eval and generation, and the rest; sums to 1."""
+def exposed(view: ArmView) -> dict[str, Any]:
+    """Splits the window into training, exposed sync, eval and generation, and the rest; sums to 1.
+
+    The same shares stand under `exposed` and, by the names that MLPerf's logs use, on their own.
+    """
+    shares = _shares(view)
+    return {
+        "exposed": shares,
+        "learner_train_frac": shares["train"],
+        "exposed_sync_frac": shares["sync"],
+        "exposed_eval_frac": shares["eval"],
+        "exposed_gen_frac": shares["generation"],
+        "other_frac": shares["other"],
+    }
+
+
+def _shares(view: ArmView) -> dict[str, float]:
     window = work_window(view)
     total = window[1] - window[0]
     if not total:

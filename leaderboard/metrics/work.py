@@ -1,7 +1,8 @@
-"""Time and work: the clock, throughput, the ledger, staleness, stragglers and compiles."""
+"""Time and work: the clock, throughput, the ledger, stragglers, environments and compiles."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter, defaultdict
 from typing import Any
@@ -21,16 +22,24 @@ def work_window(view: ArmView) -> tuple[int, int]:
 
 
 def times(view: ArmView) -> dict[str, Any]:
-    """Returns t_work, t_total and tenant_completion, in seconds."""
+    """Returns t_work, t_total, device_seconds, tenant_completion and ttfu, in seconds."""
     start, commit = work_window(view)
-    last = {update.tenant: 0 for update in view.updates}
+    last: dict[str, int] = {}
+    first: dict[str, int] = {}
     for update in view.updates:
-        last[update.tenant] = max(last[update.tenant], update.t1_ns)
+        last[update.tenant] = max(last.get(update.tenant, 0), update.t1_ns)
+        first[update.tenant] = min(first.get(update.tenant, update.t1_ns), update.t1_ns)
     each = {tenant: (at - start) / NS for tenant, at in sorted(last.items())}
     ordered = sorted(each.values())
+    firsts = sorted((at - start) / NS for at in first.values())
     return {
         "t_work": (commit - start) / NS,
         "t_total": (view.stop_ns - start) / NS,
+        "device_seconds": len(view.devices) * (commit - start) / NS,
+        "ttfu": {
+            "mean": statistics.fmean(firsts) if firsts else None,
+            "p95": quantile(firsts, 0.95) if firsts else None,
+        },
         "tenant_completion": {
             "mean": statistics.fmean(ordered) if ordered else None,
             "p95": quantile(ordered, 0.95) if ordered else None,
@@ -84,36 +93,8 @@ def throughput(view: ArmView) -> dict[str, Any]:
     }
 
 
-def staleness(view: ArmView) -> dict[str, Any]:
-    """Returns mean, p50, p95, max and the histogram over consumed sampled tokens; None without any."""
-    counts: Counter[int] = Counter()
-    for update in view.updates:
-        for age, tokens in update.staleness.items():
-            counts[int(age)] += tokens
-    total = sum(counts.values())
-    ages = sorted(age for age, tokens in counts.items() if tokens)
-    if not total:
-        return {"mean": None, "p50": None, "p95": None, "max": None, "histogram": {}}
-
-    def at(share: float) -> int:
-        seen = 0
-        for age in ages:
-            seen += counts[age]
-            if seen >= share * total:
-                return age
-        return ages[-1]
-
-    return {
-        "mean": sum(age * counts[age] for age in ages) / total,
-        "p50": at(0.5),
-        "p95": at(0.95),
-        "max": ages[-1],
-        "histogram": {str(age): counts[age] for age in ages},
-    }
-
-
-def stragglers(view: ArmView) -> dict[str, float | None]:
-    """Returns straggler_ratio and env_share."""
+def stragglers(view: ArmView) -> dict[str, Any]:
+    """Returns straggler_ratio, env_share and verifier_cost."""
     groups: dict[tuple[str, int], list[int]] = defaultdict(list)
     for rollout in view.rollouts:
         groups[rollout.tenant, rollout.ordinal].append(rollout.t_end_ns - rollout.t_start_ns)
@@ -123,30 +104,40 @@ def stragglers(view: ArmView) -> dict[str, float | None]:
         if len(durations) > 1 and statistics.median(durations) > 0
     ]
     total = sum(sum(durations) for durations in groups.values())
-    inside = sum(rollout.env_ns for rollout in view.rollouts)
+    inside = sorted(rollout.env_ns / NS for rollout in view.rollouts)
     return {
         "straggler_ratio": statistics.fmean(ratios) if ratios else None,
-        "env_share": inside / total if total else None,
+        "env_share": math.fsum(inside) * NS / total if total else None,
+        "verifier_cost": {
+            "mean": statistics.fmean(inside) if inside else None,
+            "p95": quantile(inside, 0.95) if inside else None,
+        },
     }
 
 
-def recompiles(view: ArmView) -> int:
-    """Returns how many compilations no cache served since the clock started."""
+def compiled(view: ArmView) -> dict[str, Any]:
+    """Returns recompiles and recompiles_by_function: compilations that no cache served, since the clock started."""
+    by_function: Counter[str] = Counter()
     for event in view.events:
         counted = event.value.get("recompiles") if event.key == "run_stop" else None
         if isinstance(counted, dict):
-            return sum(count for count in counted.values() if isinstance(count, int))
-    return sum(
-        event.key == "compile" and not event.value.get("cached", False) and event.t_ns >= view.start_ns
-        for event in view.events
-    )
+            by_function = Counter({str(k): n for k, n in counted.items() if isinstance(n, int) and n})
+            break
+        if event.key == "compile" and not event.value.get("cached", False) and event.t_ns >= view.start_ns:
+            by_function[str(event.value.get("fun_name"))] += 1
+    return {
+        "recompiles": sum(by_function.values()),
+        "recompiles_by_function": dict(sorted(by_function.items())),
+    }
 
 
-def is_ess(view: ArmView) -> float | None:
-    """Returns the token-weighted mean effective sample fraction of the importance weights."""
-    weighted = [(update.is_ess, update.loss_tokens) for update in view.updates if update.is_ess is not None]
-    total = sum(tokens for _, tokens in weighted)
-    return sum(share * tokens for share, tokens in weighted) / total if total else None
+def peak_mem(view: ArmView) -> dict[str, int] | None:
+    """Returns the most bytes in use by device, where run_stop tells; None where the device doesn't count them."""
+    for event in view.events:
+        told = event.value.get("peak_bytes") if event.key == "run_stop" else None
+        if isinstance(told, dict):
+            return {str(device): n for device, n in sorted(told.items()) if isinstance(n, int)}
+    return None
 
 
 def quantile(ordered: list[float], share: float) -> float:
