@@ -97,10 +97,16 @@ def test_ranks_that_differ_leave_room_empty() -> None:
 
 def test_a_trained_token_takes_4_base_and_6_lora(record: RunRecord) -> None:
     s1 = record.view("S1", 7)
-    lora = dict.fromkeys(golden.TENANTS, 16)
-    # six updates of 60 tokens, two decode spans of 300
-    by_hand = 6 * 60 * (4 * 1000 + 6 * 16) + 2 * 300 * 2 * (1000 + 16)
-    assert flops.model_flops(s1, 1000, lora) == pytest.approx(by_hand)
+    updates = tuple(u.model_copy(update={"real_tokens": 60}) for u in s1.updates[:2])
+    first = s1.spans[0]
+    at = {"t0_ns": s1.start_ns, "t1_ns": s1.start_ns + 1, "executed_slots": 400, "real_tokens": 300}
+    spans = tuple(
+        first.model_copy(update=at | {"role": role}) for role in ("prefill", "decode", "eval", "train")
+    )
+    few = dataclasses.replace(s1, updates=updates, spans=spans)
+    # two updates of 60 tokens, a prefill and a decode of 300; evaluation and padding do not count
+    by_hand = 2 * 60 * (4 * 1000 + 6 * 16) + 2 * 300 * 2 * (1000 + 16)
+    assert flops.model_flops(few, 1000, dict.fromkeys(golden.TENANTS, 16)) == pytest.approx(by_hand)
     # the adapters of the golden run have factors 4x2 and 2x4
     assert flops.lora_parameters(record.directory, "S1", 7, "math") == 16
     assert flops.lora_parameters(record.directory, "S1", 7, "nobody") is None
