@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bench.fairness.side import Side
-from leaderboard.metrics.work import work_window
+from leaderboard.metrics.work import NS, work_window
 from leaderboard.stats import geometric_mean
 from leaderboard.verify.report import Finding, error, warning
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 HELD_UP = 0.10
 """Share of its time in which a baseline's device may stand still though work is ready. Honest runs of all arms on two
 noisy cores showed 0.02 to 0.05: the host's turns between two dispatches."""
+HELD_UP_S = 1.0
+"""And so many seconds in all."""
 ABOVE_OTHER = 0.05
 """And by so much more than the arm it is compared with: a slow host holds up both."""
 SLOWER = 1.5
@@ -44,7 +46,9 @@ def same(a: Side, b: Side) -> Iterator[Finding]:
 def held_up(baseline: Side, other: Side) -> Iterator[Finding]:
     """E145: no sleep between the baseline's dispatches."""
     waited, others = (unexplained(side) for side in (baseline, other))
-    if waited > HELD_UP and waited > others + ABOVE_OTHER:
+    start, commit = work_window(baseline.view)
+    long = waited * (commit - start) / NS > HELD_UP_S
+    if long and waited > HELD_UP and waited > others + ABOVE_OTHER:
         yield error(
             "E145",
             "spans.jsonl",
@@ -108,7 +112,7 @@ def _env_call_s(side: Side) -> float | None:
         r.env_ns for r in side.rollouts
     ]
     # below a millisecond it is the host's noise, and no arm's time
-    middle = float(np.median(found)) / 1e9 if found else 0.0
+    middle = float(np.median(found)) / NS if found else 0.0
     return middle if middle > 1e-3 else None
 
 
@@ -118,7 +122,7 @@ def _slot_s(side: Side, role: str) -> float | None:
         if span.role == role:
             total["slots"] += span.executed_slots
             total["ns"] += span.t1_ns - span.t0_ns
-    return total["ns"] / total["slots"] / 1e9 if total["slots"] else None
+    return total["ns"] / total["slots"] / NS if total["slots"] else None
 
 
 def _union(intervals: Iterable[tuple[int, int]]) -> np.ndarray:

@@ -253,11 +253,7 @@ def play(ticket: EpisodeTicket, good: bool, cap: int, version: int, t0: int, t1:
         turns.append(_turn("policy", text, turn_start(t0, k), version))
         observation, reward, terminated, truncated, info = env.step(text)
         if observation:
-            # it answers just before the next turn begins
-            answered = replace(
-                _turn("environment", observation, turns[-1].t_end_ns, version), t_end_ns=turn_start(t0, k + 1)
-            )
-            turns.append(answered)
+            turns.append(_turn("environment", observation, turns[-1].t_end_ns, version))
         if terminated or truncated:
             break
     return Trajectory(
@@ -270,10 +266,7 @@ def play(ticket: EpisodeTicket, good: bool, cap: int, version: int, t0: int, t1:
         fate=Fate.OPEN,
         t_start_ns=t0,
         t_end_ns=t1,
-        # nobody waits without a reason: the last call of the environment, which grades, takes until the end
-        env_ns=t1
-        - turns[-1].t_end_ns
-        + sum(t.t_end_ns - t.t_start_ns for t in turns if t.role == "environment"),
+        env_ns=MS,
     )
 
 

@@ -145,8 +145,8 @@ def eval_items_trained_on(run: Path) -> None:
 
 
 def a_sleep_in_the_baseline(run: Path) -> None:
-    """200 ms before every step of the baseline in which nothing is under way: all later times move."""
-    sleep = 200 * MS
+    """Two seconds before every step of the baseline in which nothing is under way: all later times move."""
+    sleep = 2000 * MS
     commits: dict[int, list[int]] = {}
     for text in (run / "updates.jsonl").read_text().splitlines():
         line = json.loads(text)

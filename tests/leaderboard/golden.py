@@ -211,9 +211,7 @@ def _run(
         commit = t + ROUND_MS[arm] * MS + late_ns * (k + 1)
         t0, t1 = commit - 60 * MS, commit - 10 * MS
         played = [
-            line
-            for tenant in TENANTS
-            for line in _groups(arm, seed, tenant, k, version, t, t0 - 2 * MS, ledger[tenant])
+            line for tenant in TENANTS for line in _groups(arm, seed, tenant, k, version, t, ledger[tenant])
         ]
         for line in played:
             writer.add("rollouts", line)
@@ -294,14 +292,13 @@ def _tokens(line: RolloutLine) -> int:
 
 
 def _groups(
-    arm: str, seed: int, tenant: str, k: int, version: int, t: int, graded: int, counts: Counter[str]
+    arm: str, seed: int, tenant: str, k: int, version: int, t: int, counts: Counter[str]
 ) -> Iterator[RolloutLine]:
-    """Episodes from `t` on; the last call of their environment, which grades, lasts until `graded` or 1 ms longer."""
     for ordinal in range(k * GROUPS_PER_UPDATE, (k + 1) * GROUPS_PER_UPDATE):
         for sample in range(GROUP_SIZE):
             place = {"good": sample == 0, "t": t, "version": version, "sample": sample}
             episode = play(TENANTS[tenant], "train", seed, ordinal, **place)
-            called = sum(t["t1_ns"] - t["t0_ns"] for t in episode["turns"] if t["role"] == "environment")
+            steps = sum(turn["role"] == "policy" for turn in episode["turns"])
             sampled = sum(len(turn["token_ids"]) for turn in episode["turns"] if turn["role"] == "policy")
             line = RolloutLine(
                 rollout_id=f"{tenant}.{ordinal}.{sample}",
@@ -316,9 +313,9 @@ def _groups(
                 staleness=k - version,
                 prompt_tokens=sum(len(turn["token_ids"]) for turn in episode["turns"]) - sampled,
                 completion_tokens=sampled,
-                env_ns=called + graded - episode["turns"][-1]["t1_ns"],
+                env_ns=steps * STEP_MS * MS,
                 t_start_ns=t,
-                t_end_ns=graded + sample * MS,
+                t_end_ns=t + 100 * MS + sample * MS,
                 **episode,
             )
             yield line

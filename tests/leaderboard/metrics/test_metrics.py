@@ -88,8 +88,8 @@ def test_where_the_learners_time_goes_adds_up(s1: ArmView) -> None:
     exposed = metrics.compute(s1)["exposed"]
     assert math.fsum(exposed.values()) == pytest.approx(1.0)
     assert exposed["train"] == pytest.approx(0.100 / S1_WORK)
-    # each round's longest episode takes 239 ms, before training begins
-    assert exposed["generation"] == pytest.approx(0.478 / S1_WORK)
+    # each round's longest episode takes 101 ms, before training begins
+    assert exposed["generation"] == pytest.approx(0.202 / S1_WORK)
 
 
 def test_discarded_tokens_are_not_useful(s1: ArmView) -> None:
