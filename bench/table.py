@@ -77,7 +77,9 @@ def labels(record: RunRecord, arms: list[dict[str, Any]]) -> list[str]:
     if header.limit_applied:
         found.append("LIMITED run (--limit): not comparable with full ones")
     if header.status != "success":
-        found.append(f"status {header.status}: {header.status_reason}")
+        found.append(
+            f"status {header.status}" + (f": {header.status_reason}" if header.status_reason else "")
+        )
     if len(header.seeds) == 1 and len(header.arms) > 1:
         found.append("one seed: no interval")
     zero = {

@@ -55,7 +55,7 @@ def arms(material: Material) -> Table:
         rows.append(
             [
                 arm["arm"],
-                says.get(arm["arm"], ""),
+                says.get(arm["arm"], "–"),
                 n("t_work_s", "seconds"),
                 "1 (base)" if base else (n("speedup", "times"), *interval),
                 n("util_busy", "percent"),

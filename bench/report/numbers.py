@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 FORMS: dict[str, Callable[[Any], str]] = {
-    "times": lambda v: f"{v:.2f}×",
+    "times": lambda v: f"{v:.2f}×" if v < 1000 else f"{v:.1e}×",
     "seconds": lambda v: f"{v:,.1f} s",
     "percent": lambda v: f"{100 * v:.1f} %",
     "change": lambda v: f"{100 * v:+.1f} %",

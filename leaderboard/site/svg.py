@@ -84,6 +84,9 @@ class Scale:
         if not self.log:
             return _round_steps(self.low, self.high, about)
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        if len(decades) > about + 2:
+            step = -(-len(decades) // about)
+            return [10.0**d for d in decades if d % step == 0 and self.low <= 10.0**d <= self.high]
         for heads in ((1,), (1, 3), (1, 2, 5)):
             found = [h * 10.0**d for d in decades for h in heads]
             inside = [v for v in found if self.low * 0.999 <= v <= self.high * 1.001]

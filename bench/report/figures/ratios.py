@@ -12,6 +12,8 @@ from leaderboard.site import plots
 from leaderboard.site.html import Markup
 from leaderboard.site.svg import Drawing, Ink, label, line, mark, percent, plot, rule, tick
 
+WIDEST = 8
+"""How far an interval is drawn past the ratios; one that goes on ends in an arrow, and the table has it whole."""
 MAX_ROWS = 16
 """Tenants in a forest; the table has all."""
 _MEAN = Ink(colour="text", mark="diamond")
@@ -141,8 +143,11 @@ def _forest(material: Material, arm: str) -> Drawing:
         (name, own, ("ratios", arm, "by_task", name)) for name, own in [*suite["by_task"].items()][:MAX_ROWS]
     ]
     entries.append(("geometric mean", suite, ("ratios", arm)))
-    ends = [v for _, own, _ in entries for v in (own["ratio"], own["low"], own["high"]) if v]
-    low, high = min(*ends, 0.9) / 1.08, max(*ends, 1.1) * 1.08
+    middles = [own["ratio"] for _, own, _ in entries]
+    ends = [*middles, *(own[end] for _, own, _ in entries for end in ("low", "high") if own[end])]
+    # two seeds that disagree have an interval of many decades, beside which nothing else could be seen
+    low = max(min(*ends, 0.9) / 1.08, min(*middles, 0.9) / WIDEST)
+    high = min(max(*ends, 1.1) * 1.08, max(*middles, 1.1) * WIDEST)
     height = 40 + 24 * len(entries) + 40
     ground = plot(340, height, (low, high), (0, 1), log_x=True, left=112, right=52, top=24)
     drawn: list[Markup] = [label(f"{arm} against {material.document['baseline']}", 4, 11, kind="strong")]
@@ -158,9 +163,12 @@ def _forest(material: Material, arm: str) -> Drawing:
         ink = _MEAN if path == ("ratios", arm) else plots.arm_ink(arm)
         drawn.append(label(name[:17], 104, y + 4, anchor="end", kind="strong" if ink is _MEAN else None))
         if own["low"] is not None:
-            drawn.append(
-                line(((ground.x(own["low"]), y), (ground.x(own["high"]), y)), Ink(colour=ink.colour))
-            )
+            inside = max(own["low"], low), min(own["high"], high)
+            drawn.append(line([(ground.x(end), y) for end in inside], Ink(colour=ink.colour)))
+            if own["low"] < low:
+                drawn.append(label("‹", ground.x(low) - 5, y + 4, kind="strong"))
+            if own["high"] > high:
+                drawn.append(label("›", ground.x(high) + 1, y + 4, kind="strong"))
         drawn.append(mark(ground.x(own["ratio"]), y, ink, size=4.5))
         drawn.append(
             material.label(Number(key=pointer(*path, "ratio"), form="times"), 336, y + 4, anchor="end")
