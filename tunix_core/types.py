@@ -236,7 +236,9 @@ class Trajectory:
     @property
     def oldest_version(self) -> int:
         """Version of the oldest sampled token; the admitted version where nothing was sampled."""
-        versions = [int(t.policy_version[t.loss_mask].min()) for t in self.turns if t.loss_mask.any()]
+        # asked of every trajectory; what an environment said is never sampled
+        sampled = [t for t in self.turns if t.role == "policy" and t.loss_mask.any()]
+        versions = [int(t.policy_version[t.loss_mask].min()) for t in sampled]
         return min(versions, default=self.ticket.admitted_version)
 
     @property
@@ -248,7 +250,7 @@ class Trajectory:
     @property
     def sampled_tokens(self) -> int:
         """Number of tokens drawn from the policy."""
-        return int(sum(t.loss_mask.sum() for t in self.turns))
+        return sum(int(np.count_nonzero(t.loss_mask)) for t in self.turns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,6 +71,11 @@ class TenantBuffer:
         )
 
     @property
+    def finished(self) -> bool:
+        """As its view says, without making one."""
+        return self.removed or self.stopped is not None or self.published_version >= self.spec.updates
+
+    @property
     def open(self) -> tuple[int, ...]:
         """Ordinals admitted and not settled, ascending."""
         return tuple(sorted(self._groups))

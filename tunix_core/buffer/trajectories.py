@@ -76,6 +76,7 @@ class TrajectoryBuffer:
         self._episode_bytes = episode_bytes
         self._door = DeficitRoundRobin(quantum=float(episode_bytes))
         self._bytes = 0
+        self._max_bytes = self.spec.max_bytes or DEFAULT_BYTES
         self._known: dict[Key, Trajectory] = {}
         self._spent: list[tuple[str, int]] = []
         self._spent_bytes = 0
@@ -99,7 +100,7 @@ class TrajectoryBuffer:
     @property
     def max_bytes(self) -> int:
         """The bound in force."""
-        return self.spec.max_bytes or max(DEFAULT_BYTES, 2 * self._floor())
+        return self._max_bytes
 
     def join(self, tenant: TenantSpec, buffer: TenantBuffer | None = None) -> TenantBuffer:
         """A tenant's buffer, new or as restored.
@@ -110,13 +111,15 @@ class TrajectoryBuffer:
             raise ConfigError(f"tenant {tenant.tenant_id!r}: weight {tenant.weight} must be above 0")
         self.tenants[tenant.tenant_id] = buffer = buffer or TenantBuffer(tenant)
         self.counts.setdefault(tenant.tenant_id, Counter())
-        if self._floor() > self.max_bytes:
-            needed = self._floor()
+        needed = self._floor()
+        bound = self.spec.max_bytes or max(DEFAULT_BYTES, 2 * needed, self._max_bytes)
+        if needed > bound:
             del self.tenants[tenant.tenant_id]
             raise ConfigError(
-                f"max_bytes {self.max_bytes} of the buffer can't hold one update of every tenant, {needed} "
+                f"max_bytes {bound} of the buffer can't hold one update of every tenant, {needed} "
                 f"bytes: raise it, or lower group_size or groups_per_update of tenant {tenant.tenant_id!r}"
             )
+        self._max_bytes = bound
         return buffer
 
     def grant(self, asked: Sequence[Admission]) -> Sequence[Admission]:
@@ -125,6 +128,8 @@ class TrajectoryBuffer:
         A tenant's next update always has room. What is left is dealt by weight (weighted deficit round-robin
         over bytes), however much each asks for.
         """
+        if not asked:
+            return asked
         room = self.max_bytes - self.promised_bytes
         if sum(self._cost(a.tenant_id) for a in asked) <= room:
             return asked
@@ -140,7 +145,7 @@ class TrajectoryBuffer:
                 beyond.setdefault(a.tenant_id, deque()).append(a)
         # the next updates that others have not asked for yet keep their room
         for name, tenant in self.tenants.items():
-            if not tenant.view.finished:
+            if not tenant.finished:
                 room -= max(0, tenant.spec.groups_per_update - held[name]) * self._cost(name)
         costs = {name: [float(self._cost(name))] * len(queue) for name, queue in beyond.items()}
         weights = {name: self.tenants[name].spec.weight for name in costs}
@@ -220,7 +225,7 @@ class TrajectoryBuffer:
             groups.setdefault((name, ordinal), []).append(trajectory)
         for (name, ordinal), members in groups.items():
             tenant = self.tenants.get(name)
-            if tenant is None or tenant.view.finished or tenant.ledger.settled(ordinal):
+            if tenant is None or tenant.finished or tenant.ledger.settled(ordinal):
                 continue
             if all(map(usable, members)):
                 self._known |= {t.ticket.key: t for t in members}
@@ -281,7 +286,5 @@ class TrajectoryBuffer:
     def _floor(self) -> int:
         """One update of every tenant that is still at work."""
         return sum(
-            t.spec.groups_per_update * self._cost(name)
-            for name, t in self.tenants.items()
-            if not t.view.finished
+            t.spec.groups_per_update * self._cost(name) for name, t in self.tenants.items() if not t.finished
         )
