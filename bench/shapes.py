@@ -30,7 +30,7 @@ class Grain:
 def grain_of(platform: str) -> Grain:
     """Many small programs side by side on a CPU, few large ones elsewhere.
 
-    On two cores a program uses 1.1 to 1.4 of them however large it is; larger ones than these fall out of the cache,
+    On two cores a program uses 1.1 to 1.4 of them however large it is; larger batches fall out of the cache,
     smaller ones pay more for being started (docs/speed.md). The sizes for accelerators are not measured.
     """
     if platform == "cpu":

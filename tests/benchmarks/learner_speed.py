@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bench.shapes import grain_of
 from tests.benchmarks.harness import Timed, interleave, ratio, write
 from tunix_core.clock import clock_ns
 from tunix_core.learner.stage import Learner
@@ -56,13 +57,17 @@ def group(tenant: str, ordinal: int, version: int, rng: np.random.Generator) -> 
     )  # fmt: skip
 
 
-def learner(base: Any, params: Any, tenants: int, rows: int) -> Learner:
-    """A learner of so many tenants with one bucket."""
+def learner(
+    base: Any, params: Any, tenants: int, *, rows: int | None = None, workers: int | None = None
+) -> Learner:
+    """A learner of so many tenants with one bucket, batches and workers as `bench run` has them or as given."""
+    grain = grain_of(jax.default_backend())
     specs = [TenantSpec(tenant_id=f"t{i}", env_ids=("x",), seed=i) for i in range(tenants)]
-    bucket = Bucket(rows=rows, length=ROW)
+    bucket = Bucket(rows=rows or max(1, grain.batch_tokens // ROW), length=ROW)
     made = Learner(
-        base.config, params, specs, max_rank=8, buckets=[bucket], clock_ns=clock_ns, on_span=lambda span: None
-    )
+        base.config, params, specs, max_rank=8, buckets=[bucket], clock_ns=clock_ns, on_span=lambda span: None,
+        workers=workers or grain.workers,
+    )  # fmt: skip
     made.warm_up()
     return made
 
@@ -104,9 +109,9 @@ def main() -> int:
     base = load_base()
     params = jax.device_put(base.params)
     alone, together, single = (
-        learner(base, params, 1, n),
-        learner(base, params, n, n),
-        learner(base, params, 1, 1),
+        learner(base, params, 1),
+        learner(base, params, n),
+        learner(base, params, 1),
     )
     matrix = jnp.ones((1024, 1024), jnp.float32)
     multiply = jax.jit(lambda x: x @ x)

@@ -27,12 +27,15 @@ from tunix_core.types import EpisodeTicket, SampleRequest, SamplingSpec, TenantS
 PROMPT, SAMPLED = 30, 64
 
 
-def engine(base: Any, params: Any, rows: int, tenants: int) -> SamplerEngine:
-    """A warm engine."""
+def engine(
+    base: Any, params: Any, rows: int, tenants: int, *, part: int | None = None, workers: int | None = None
+) -> SamplerEngine:
+    """A warm engine, its parts and workers as `bench run` has them here or as given."""
     specs = [TenantSpec(tenant_id=f"t{i}", env_ids=("x",), seed=i) for i in range(tenants)]
     grain = grain_of(jax.default_backend())
-    spec = SamplerSpec(slots=rows, part_slots=grain.part_slots, prefill_lanes=prefill_lanes(grain, rows, 32),
-                       prefill_lengths=(32,), max_new_tokens=SAMPLED, workers=grain.workers)  # fmt: skip
+    spec = SamplerSpec(slots=rows, part_slots=part or grain.part_slots, prefill_lanes=prefill_lanes(grain, rows, 32),
+                       prefill_lengths=(32,), max_new_tokens=SAMPLED,
+                       workers=workers or grain.workers)  # fmt: skip
     made = SamplerEngine(spec, base.config, params, stack_adapters(base.config, specs, 8), stop_ids=(),
                          clock_ns=clock_ns, on_span=lambda span: None)  # fmt: skip
     made.warm_up()
