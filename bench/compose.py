@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tasks
+from bench import models
 from bench.arms import timetable
 from bench.config import RunConfig
 from bench.errors import UsageError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from tunix_core.model.load import BaseModel
     from tunix_core.runspec import TrainerSpec
     from tunix_core.telemetry import Observer
+    from tunix_core.tokens import Renderer
     from tunix_core.trainer import Trainer
 
 MIN_ENV_WORKERS, MAX_ENV_WORKERS = 16, 2048
@@ -53,6 +55,8 @@ class Prepared:
     latency: latency.LatencyProfile | None
     card: Mapping[str, Any]
     """The base model's card, its checksum verified."""
+    renderer: Renderer
+    """Its tokenizer, and how each task is put to it."""
     sizes: Any
 
 
@@ -62,14 +66,14 @@ def prepare(config: RunConfig) -> Prepared:
     Raises the parts' own errors (unknown task, malformed profile, missing data, missing or altered model file).
     """
     from bench.sizing import sizes_of  # reads items of every task: not for `--help`
-    from tunix_core.model.load import check_asset
 
     env_ids = [tasks.resolve(name) for name in config.tasks]
     if any(tasks.get(env_id).sandboxed for env_id in env_ids):
         sandbox.capability()  # raises here, not an hour later at the first answer
     profile = latency.parse(config.latency, seed=config.seed)
-    card = check_asset(config.model)
-    sizes = sizes_of([make_env(env_id, data=config.data) for env_id in dict.fromkeys(env_ids)])
+    card = models.card(config.model)
+    renderer = models.renderer(config.model, config.prompt, config.shots, env_ids, config.data)
+    sizes = sizes_of({env_id: make_env(env_id, data=config.data) for env_id in env_ids}, renderer)
     count = config.tenants if config.tenants is not None else len(env_ids)
     names = [f"{config.tasks[i % len(env_ids)]}" for i in range(count)]
     tenants = tuple(
@@ -92,6 +96,7 @@ def prepare(config: RunConfig) -> Prepared:
         tenants=tenants,
         latency=profile if profile.simulated else None,
         card=card,
+        renderer=renderer,
         sizes=sizes,
     )
 
@@ -236,9 +241,7 @@ def load_model(name: str) -> tuple[BaseModel, Any]:
     """The base model and its weights on the device; one copy a process, shared by every arm."""
     import jax
 
-    from tunix_core.model.load import load_base
-
-    base = load_base(name)
+    base = models.base(name)
     return base, jax.device_put(base.params)
 
 
@@ -293,7 +296,6 @@ def _trainer(
     simulate: bool = True,
     state: Path | None = None,
 ) -> Trainer:
-    from tunix_core.tokens import ByteTokenizer, Renderer
     from tunix_core.trainer import Trainer
 
     base, params = load_model(prepared.config.model)
@@ -303,7 +305,7 @@ def _trainer(
         tenants,
         timetable(arm, prepared.config.max_staleness),
         env_factory(prepared, simulate=simulate),
-        Renderer(ByteTokenizer()),
+        prepared.renderer,
         trainer_spec(prepared, state),
         observer=observer,
         should_stop=should_stop,
@@ -320,7 +322,6 @@ def run_arm(
     """
     from bench.evaluate import evaluate
     from tunix_core.telemetry import compile_counter
-    from tunix_core.tokens import ByteTokenizer, Renderer
 
     config = prepared.config
     t0 = clock_ns()
@@ -345,8 +346,7 @@ def run_arm(
         if first or a.version == config.updates:
             sink.adapter(a.tenant_id, "initial" if first else "final", a.version, a.factors)
     if result.status != "interrupted":
-        renderer = Renderer(ByteTokenizer())
-        evaluate(prepared, tenants, trainer.sampler, result.snapshots, renderer, sink, should_stop)
+        evaluate(prepared, tenants, trainer.sampler, result.snapshots, sink, should_stop)
     status = "interrupted" if should_stop() and result.status == "success" else result.status
     return ArmResult(
         status={"tenant_stopped": "error"}.get(status, status),

@@ -18,7 +18,10 @@ from bench import suites
 from bench.errors import UsageError
 
 ARMS = ("S0", "S1", "A0", "A1")
-OTHER_VARIABLES = ("BENCH_DATA_DIR",)
+OTHER_VARIABLES = (
+    "BENCH_DATA_DIR",
+    "BENCH_MODELS_DIR",
+)
 """Variables of ours that are no key of a run."""
 
 
@@ -71,7 +74,13 @@ class RunConfig(BaseModel):
     ] = Field("decoupled_ppo", description="Policy loss; the default holds up under staleness.")
     advantage: Literal["grpo", "dr_grpo", "rloo", "maxrl"] = Field("grpo", description="Within a group.")
     temperature: float = Field(1.0, gt=0, le=100, description="Of training rollouts; evaluation is greedy.")
-    model: str = Field("embedded", description="Base model.")
+    model: str = Field(
+        "embedded", description="Base model: embedded, a fetched one ('bench models list'), or a path."
+    )
+    prompt: Literal["auto", "few-shot", "chat"] = Field(
+        "auto", description="Format of prompts; auto: the embedded model's own, few-shot for others."
+    )
+    shots: int = Field(4, ge=0, le=64, description="Examples in a few-shot prompt.")
     slots: int = Field(32, ge=1, le=4096, description="Rows the sampler decodes at once.")
     runtime: Literal["threads", "inline"] = Field("threads", description="inline: no threads, deterministic.")
     env_workers: int | None = Field(

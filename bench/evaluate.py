@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from bench.compose import Prepared
     from tunix_core.runspec import Snapshot
     from tunix_core.sampler.base import Sampler
-    from tunix_core.tokens import Renderer
 
 EVAL_SEED = 0
 """Dev items are the same for every tenant of a task, every arm and every seed: comparisons are paired by item."""
@@ -49,7 +48,6 @@ def evaluate(
     tenants: Sequence[TenantSpec],
     engine: Sampler,
     snapshots: Sequence[Snapshot],
-    renderer: Renderer,
     sink: Sink,
     should_stop: Callable[[], bool],
 ) -> None:
@@ -74,7 +72,7 @@ def evaluate(
                 for ticket in eval_tickets(t, due[t.tenant_id].adapter.version, prepared.config.eval_items)
             ],
             env_factory=env_factory(prepared, simulate=False),
-            renderer=renderer,
+            renderer=prepared.renderer,
             sampling={t.tenant_id: greedy for t in tenants},
             adapter_slot=slot,
             clock_ns=clock_ns,

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import tasks
+from bench import models
 from bench.arms import labels, repeated, timetable
 from bench.config import Resolved, RunConfig, suite_info
 from bench.errors import RecordingError
@@ -148,6 +149,8 @@ def run(
     try:
         header = first_header(resolved, prepared, run_id, command, limit_applied)
         recorder.write_json("system.json", system())
+        if (spellings := models.spellings(resolved.config.model)) is not None:
+            recorder.write_json("vocabulary.json", {"spellings": spellings})
         recorder.write_header(header)
         # not earlier: a tracker that has started has left its own traces
         tracker = open_tracker(header)
@@ -294,6 +297,9 @@ def first_header(
             "tokenizer_sha256": prepared.card.get("tokenizer_sha256", ""),
             "dtype": "float32",
             "parameters": prepared.card["parameters"],
+            "prompts": {}
+            if config.model == models.EMBEDDED
+            else models.prompts(prepared.renderer, (e for t in prepared.tenants for e in t.env_ids)),
         },
         "tenants": [
             {

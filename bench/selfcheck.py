@@ -49,13 +49,12 @@ def deep_check() -> DeepCheck:
     from bench.compose import env_factory, load_model, prepare, tenants_of, trainer_spec
     from tunix_core.schedule import arm
     from tunix_core.selfcheck import self_check, token_table
-    from tunix_core.tokens import ByteTokenizer, Renderer
     from tunix_core.trainer import Trainer
 
     small = resolve(None, {}, [], SMALL).config
     prepared = prepare(small)
     base, params = load_model(small.model)
-    renderer = Renderer(ByteTokenizer())
+    renderer = prepared.renderer
     checks: list[SelfCheck] = []
 
     def keep(packed: PackedUpdate) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tasks.env import TextEnv
-from tunix_core.tokens import ByteTokenizer, Renderer
+from tunix_core.tokens import Renderer
 
 PROBED_ITEMS = 100
 TURN_MARGIN = 1.25
@@ -33,28 +33,34 @@ def round_up(n: float, multiple: int) -> int:
     return math.ceil(n / multiple) * multiple
 
 
-def probe(env: TextEnv, splits: Iterable[str] = ("train", "dev"), items: int = PROBED_ITEMS) -> Sizes:
+def probe(
+    env_id: str,
+    env: TextEnv,
+    renderer: Renderer,
+    splits: Iterable[str] = ("train", "dev"),
+    items: int = PROBED_ITEMS,
+) -> Sizes:
     """Plays the oracle over some items and measures, with room for a wordier policy that uses every turn."""
-    renderer = Renderer(ByteTokenizer())
     opening = turn = growth = 0
     for split in splits:
         for index in range(items):
             observation, _ = env.reset(seed=0, options={"split": split, "index": index})
-            opening = max(opening, len(renderer.open(observation)))
+            opening = max(opening, len(renderer.open(observation, env_id)))
             for text in env.task.oracle(env.item):
-                said = len(renderer.tokenizer.encode(text)) + 1
+                said = len(renderer.turn_ids(text, env_id))
                 turn = max(turn, said)
                 observation, _, terminated, truncated, _ = env.step(text)
                 if not (terminated or truncated):
-                    growth = max(growth, said + len(renderer.observation_ids(observation, first=False)))
+                    added = renderer.observation_ids(observation, first=False, env_id=env_id)
+                    growth = max(growth, said + len(added))
     turn = math.ceil(turn * TURN_MARGIN) + 2
     context = opening + math.ceil((env.task.max_turns - 1) * growth * TURN_MARGIN)
     return Sizes(opening=opening, context=context, turn=turn)
 
 
-def sizes_of(envs: Iterable[TextEnv]) -> Sizes:
+def sizes_of(envs: Mapping[str, TextEnv], renderer: Renderer) -> Sizes:
     """The largest sizes over the environments of a run."""
-    each = [probe(env) for env in envs]
+    each = [probe(env_id, env, renderer) for env_id, env in envs.items()]
     return Sizes(
         opening=round_up(max(s.opening for s in each), 16),
         context=round_up(max(s.context for s in each), 16),

@@ -193,14 +193,25 @@ class Latency(Line):
     description: str
 
 
+class Prompts(Line):
+    """The text that stands before and after an observation: the first of an episode, and those that follow."""
+
+    first: Annotated[list[Text], Field(min_length=2, max_length=2)]
+    later: Annotated[list[Text], Field(min_length=2, max_length=2)]
+
+
 class ModelInfo(Line):
-    """The frozen base model."""
+    """The frozen base model. `prompts` by task and vocabulary.json say what token ids spell; the embedded has neither.
+
+    tokenizer_sha256 is the hash of vocabulary.json's content.
+    """
 
     name: Name
     sha256: str
     tokenizer_sha256: str
     dtype: str
     parameters: Count
+    prompts: dict[Name, Prompts] = {}
 
 
 class TenantInfo(Line):

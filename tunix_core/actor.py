@@ -89,11 +89,11 @@ class Actor:
             stop = StopReason.TERMINATED if reply.terminated else StopReason.TRUNCATED
             return self._finish(episode, reply.reward, status, stop)
         if first:
-            context = self._renderer.open(reply.observation)
+            context = self._renderer.open(reply.observation, episode.ticket.env_id)
         else:
             said = episode.turns[-1].token_ids
             before = episode.context_ids[: len(episode.context_ids) - len(said)]
-            context = self._renderer.extend(before, said, reply.observation)
+            context = self._renderer.extend(before, said, reply.observation, episode.ticket.env_id)
         self._observe(episode, reply, context[len(episode.context_ids) :])
         episode.context_ids = context
         if len(context) > self.spec.max_context:

@@ -10,6 +10,7 @@ import tasks
 from leaderboard.records import RunRecord
 from leaderboard.rescore import MakeEnvironment, Replayer, task_info
 from leaderboard.schema import EvalLine, RolloutLine, TurnLine
+from leaderboard.verify import spellings
 from leaderboard.verify.report import Finding, error, warning
 from tasks.data.sources import DataError
 
@@ -20,13 +21,6 @@ MAX_SCREENED = 512
 MAX_SAME = 0.95
 MAX_ERRORED = 0.01
 """Of the evaluated items: with more the harness, not the policy, was measured."""
-VOCABULARY = 272
-CONTROLS = (256, 257, 258, 259, 260)
-MARKS = {
-    261 + i: mark
-    for i, mark in enumerate(("<answer>", "</answer>", "<search>", "</search>", "<result>", "</result>"))
-}
-"""Ids of the embedded model's tokenizer."""
 _STOPS = ("terminated", "truncated", "max_tokens", "context", "error")
 _TURN_STOPS = ("eos", "max_tokens", "context", None)
 
@@ -161,11 +155,14 @@ def disjoint(record: RunRecord) -> Iterator[Finding]:
 
 def tokens(record: RunRecord) -> Iterator[Finding]:
     """E163: token counts, per-token arrays and stop reasons."""
-    bytewise = record.header.model.name == "embedded"
+    spelling = spellings.of(record)
+    if isinstance(spelling, Finding):
+        yield spelling
+        spelling = None
     for number, line in enumerate(record.rollouts, start=1):
         place = f"rollouts.jsonl:{number}"
-        if bytewise:
-            yield from _spelt(place, line.turns)
+        if spelling is not None:
+            yield from spelling.check(place, line.env_id, line.turns)
         sampled = sum(len(turn.token_ids) for turn in line.turns if turn.role == "policy")
         if sampled != line.completion_tokens:
             yield error(
@@ -182,8 +179,8 @@ def tokens(record: RunRecord) -> Iterator[Finding]:
             yield error("E163", place, "consumed, though it never came to an end")
         yield from _turns(place, line.turns, line.stop, errored=line.error is not None)
     for number, line in enumerate(record.evals, start=1):
-        if bytewise:
-            yield from _spelt(f"evals.jsonl:{number}", line.turns)
+        if spelling is not None:
+            yield from spelling.check(f"evals.jsonl:{number}", line.env_id, line.turns)
         if line.stop == "error" and line.error is None:
             yield error("E163", f"evals.jsonl:{number}", "never came to an end, and no error says why")
         if any(set(turn.policy_version) - {line.version} for turn in line.turns if turn.role == "policy"):
@@ -222,23 +219,6 @@ def coverage(record: RunRecord) -> Iterator[Finding]:
             ids.setdefault((arm, seed), set()).add(eval_id)
         if len({frozenset(own) for own in ids.values()}) > 1:
             yield error("E164", "evals.jsonl", f"{tenant.tenant}: not evaluated equally often in all runs")
-
-
-def _spelt(place: str, turns: list[TurnLine]) -> Iterator[Finding]:
-    """The embedded model's ids are bytes, controls (256..260, no text) and marks: they spell the turn's text."""
-    for index, turn in enumerate(turns):
-        if any(not 0 <= i < VOCABULARY for i in turn.token_ids):
-            yield error("E163", place, f"turn {index}: a token id outside 0..{VOCABULARY - 1}")
-            continue
-        text, run = "", bytearray()
-        for i in (*turn.token_ids, CONTROLS[0]):
-            if i < CONTROLS[0]:
-                run.append(i)
-                continue
-            text += run.decode("utf-8", "replace") + MARKS.get(i, "")
-            run.clear()
-        if text != turn.text:
-            yield error("E163", place, f"turn {index}: its token ids spell {text[:60]!r}, not its text")
 
 
 def _turns(place: str, turns: list[TurnLine], stop: str, *, errored: bool) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,20 @@ from leaderboard.schema import AdapterHashes, ArmInfo, RunHeader
 from leaderboard.verify.report import Finding, error
 from tasks import latency
 
-EMBEDDED = ("embedded", "b106d3f4b8a841509b9d11d838fad113b77007376899a8fb5f26bc7c1917ba65", 625536)
-"""Name, sha256 of the weights and parameter count of the model that ships with the suite."""
+KNOWN = {
+    "embedded": ("b106d3f4b8a841509b9d11d838fad113b77007376899a8fb5f26bc7c1917ba65", "", 625536),
+    "smollm2-135m": (
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        "58db15e81860f2bdf261e748c0e7c3eb84475eb8fc2df964cba67be9f618c700",
+        134_515_008,
+    ),
+    "gemma3-270m": (
+        "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        "4225b14538860f2f802cb3902409b6cf2dd2ade65e4c9ade41874cfba0395f59",
+        268_098_176,
+    ),
+}
+"""By name, sha256 of the weights and of the vocabulary, and parameter count of the models this suite knows."""
 CLASSES = {"cpu": "cpu-sim"}
 """Device classes that follow from a device's platform; ratios on a CPU are no accelerator's."""
 
@@ -26,7 +38,7 @@ CLASSES = {"cpu": "cpu-sim"}
 def configuration(record: RunRecord) -> Iterator[Finding]:
     """E122: what run.json says of the run follows from its configuration."""
     header = record.header
-    config = header.config
+    config, model = header.config, header.model
     for what, said, follows in _claims(header, config):
         if said != follows:
             yield error(
@@ -40,8 +52,12 @@ def configuration(record: RunRecord) -> Iterator[Finding]:
         datetime.datetime.fromisoformat(header.created_utc)
     except ValueError:
         yield error("E122", "run.json", f"created_utc {_short(header.created_utc)} is no time")
-    if header.model.name == EMBEDDED[0] and (header.model.sha256, header.model.parameters) != EMBEDDED[1:]:
-        yield error("E122", "run.json", "the embedded model is not the one of this suite")
+    known = KNOWN.get(model.name)
+    vocabulary = model.tokenizer_sha256 if model.name != "embedded" else ""
+    if known is not None and (model.sha256, vocabulary, model.parameters) != known:
+        yield error(
+            "E122", "run.json", f"model {model.name!r} is not the one that this suite knows by that name"
+        )
     for run in header.runs:
         if run.init_s < 0 or run.compile_s < 0:
             yield error("E122", "run.json", f"{run.arm}, seed {run.seed}: time before the start is negative")
@@ -94,7 +110,7 @@ def _claims(header: RunHeader, config: Mapping[str, Any]) -> Iterator[tuple[str,
     except latency.LatencyError:
         simulated = None
     yield "latency.simulated", header.latency.simulated, simulated
-    yield "model", header.model.name, config.get("model")
+    yield "model", header.model.name, _name_of_model(str(config.get("model")))
     for device in header.devices:
         platform = device.id.partition(":")[0]
         yield "device_class", header.device_class, CLASSES.get(platform, platform)
@@ -120,6 +136,11 @@ def _claims(header: RunHeader, config: Mapping[str, Any]) -> Iterator[tuple[str,
 
 def _timetable(arm: ArmInfo) -> dict[str, Any]:
     return arm.model_dump(exclude={"arm", "repeats"})
+
+
+def _name_of_model(given: str) -> str:
+    """A model that was named by its path goes by the last part of it."""
+    return given if given.startswith("hf:") else PurePath(given).name
 
 
 def _rates(record: RunRecord, config: Mapping[str, Any]) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from leaderboard.records import RunRecord
 from leaderboard.rescore import task_info
 from leaderboard.schema import EvalLine, EventLine, RolloutLine, RunHeader, SpanLine, TurnLine, UpdateLine
 from leaderboard.tracker_rows import tracker_rows
-from leaderboard.verify.settings import EMBEDDED
+from leaderboard.verify.settings import KNOWN
 
 MS = 1_000_000
 ARMS = ("S1", "A1")
@@ -440,10 +440,10 @@ def _header(
             "latency": {"profile": LATENCY, "simulated": True, "description": "const, 0.002 s"},
             "model": {
                 "name": "embedded",
-                "sha256": EMBEDDED[1],
+                "sha256": KNOWN["embedded"][0],
                 "tokenizer_sha256": "c" * 64,
                 "dtype": "float32",
-                "parameters": EMBEDDED[2],
+                "parameters": KNOWN["embedded"][2],
             },
             "tenants": [
                 {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -135,6 +136,11 @@ def lora_targets(config: ModelConfig) -> dict[str, tuple[int, int]]:
         "up_proj": (d, f),
         "down_proj": (f, d),
     }
+
+
+def parameter_count(config: ModelConfig) -> int:
+    """Number of weights."""
+    return sum(math.prod(shape) for shape in parameter_shapes(config).values())
 
 
 def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
