@@ -479,6 +479,21 @@ def export_wandb(run: RunDir, as_json: JsonFlag = False) -> None:
     show("export", {"exported": text}, text, as_json)
 
 
+@export_app.command("peft")
+def export_peft(
+    run: RunDir,
+    out: Annotated[Path | None, typer.Option(help="A folder; default RUN-peft beside the run.")] = None,
+    arm: Annotated[str | None, typer.Option(help="Of this arm alone.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Of this tenant alone.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a run's final adapters in PEFT's layout, each verified by reading it back."""
+    from bench.adapters import export_peft as export
+
+    value = export(run, out, arm, tenant)
+    show("export", value, "\n".join(value["adapters"]), as_json)
+
+
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """The `bench` program: result on stdout, all else on stderr, an exit code that means something."""
     given = list(sys.argv[1:] if argv is None else argv)

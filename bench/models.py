@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from bench.errors import DependencyError, UsageError
 
 if TYPE_CHECKING:
+    from tunix_core.model.config import ModelConfig
     from tunix_core.model.load import BaseModel
     from tunix_core.pretrained import Checkpoint
     from tunix_core.tokens import Renderer
@@ -132,6 +133,13 @@ def card(name: str) -> Mapping[str, Any]:
         "tokenizer_sha256": tokenizer(name).sha256,
         "parameters": parameter_count(checkpoint.config),
     }
+
+
+def config(name: str) -> ModelConfig:
+    """The shape of a model's decoder."""
+    from tunix_core.model.config import ModelConfig
+
+    return ModelConfig.from_mapping(card(name)["config"]) if name == EMBEDDED else opened(name).config
 
 
 @functools.lru_cache(maxsize=1)
