@@ -144,18 +144,28 @@ def run(
 @app.command()
 def compare(
     run: RunDir,
+    other: Annotated[
+        Path | None, typer.Argument(metavar="[RUN2]", help="Takes the product from here, paired by seed.")
+    ] = None,
     baseline: Annotated[str | None, typer.Option(help="Arm to compare with; default S1.")] = None,
     product: Annotated[str | None, typer.Option(help="Arm that is compared; default A1.")] = None,
     fail_below: Annotated[float | None, typer.Option(help="Exit 5 if the speed-up is lower.")] = None,
     require_parity: Annotated[
         bool, typer.Option("--require-parity", help="Exit 4 unless it passes.")
     ] = False,
+    metric: Annotated[
+        str, typer.Option(help="Time of the ratio: t_work, or t_total, tenant_mean, tenant_p95.")
+    ] = "t_work",
+    by: Annotated[str | None, typer.Option(help="task: a ratio for every task, with Holm's p.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Writes the page of 'bench report' too.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Recompute utilization, time and accuracy from the raw lines and give the verdict."""
+    """Recompute utilization, time and accuracy from the raw lines and give the verdict, on one run or on two."""
     from bench.commands.results import compare_command
 
-    value, text, code = compare_command(run, baseline, product, fail_below, require_parity)
+    value, text, code = compare_command(
+        run, baseline, product, fail_below, require_parity, other=other, metric=metric, by=by, html=html
+    )
     show("comparison", value, text, as_json)
     raise typer.Exit(code)
 

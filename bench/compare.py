@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from leaderboard import metrics
 from leaderboard.outline import RunOutline
 from leaderboard.records import ArmView
 from leaderboard.schema import RunHeader
-from leaderboard.stats import Parity, Ratio, paired_ratio, parity
+from leaderboard.stats import Parity, Ratio, SuiteRatio, paired_ratio, parity, suite_ratio
 
 MARGIN = 0.02
 """Accuracy the product may lose and still count as equal: 2 points, set before any result was seen."""
@@ -27,6 +27,13 @@ QUESTIONS = {
     "A1": "asynchrony, T(S1)/T(A1)",
 }
 """What each arm's ratio to S1 answers."""
+TIMES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
+    "t_work": lambda f: f["t_work"],
+    "t_total": lambda f: f["t_total"],
+    "tenant_mean": lambda f: f["tenant_completion"]["mean"],
+    "tenant_p95": lambda f: f["tenant_completion"]["p95"],
+}
+"""Times that can be compared; the first is the headline's."""
 NO_DOUBT = frozenset({"E124"})
 """Flags that say nothing against the figures."""
 
@@ -57,6 +64,10 @@ class Flag:
 class Comparison:
     """The verdict on one pair of arms, and a line on every other arm of the record."""
 
+    metric: str
+    """Which time the ratios are of: a key of TIMES."""
+    tasks: SuiteRatio | None
+    """Completion times task by task, and their geometric mean."""
     baseline: str
     product: str
     seeds: int
@@ -119,7 +130,9 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """One sentence; claims a speed-up only where interval, noise floor and parity allow it."""
-        pair = f"{self.product} against {self.baseline}"
+        pair = f"{self.product} against {self.baseline}" + (
+            f", {self.metric}" if self.metric != "t_work" else ""
+        )
         return sentence(pair, self.ratio, self.floor, self.parity, margin=self.margin, doubts=self.doubts)
 
     def as_dict(self) -> dict[str, Any]:
@@ -143,9 +156,21 @@ class Comparison:
             "noise_floor_sentence": floor_sentence(self.floor),
         }
 
-    def text(self) -> str:
-        """The verdict and the figures behind it."""
+    def text(self, *, by_task: bool = False) -> str:
+        """The verdict and the figures behind it; `by_task`: also every task's completion time."""
         lines = [self.verdict, floor_sentence(self.floor), ""]
+        if by_task and self.tasks is not None:
+            for task, ratio in self.tasks.by_task.items():
+                p = self.tasks.adjusted_p.get(task)
+                lines.append(
+                    f"task {task}: {shown(ratio)}" + (f", p = {p:.3g} (Holm)" if p is not None else "")
+                )
+            mean = self.tasks
+            interval = "" if mean.low is None else f", 95 % interval {mean.low:.2f} to {mean.high:.2f}"
+            lines += [
+                f"geometric mean of {mean.tasks} tasks: {mean.ratio:.2f}×{interval} ({mean.method})",
+                "",
+            ]
         for line in self.lines:
             lines.append(
                 f"{line.arm}: time {line.time_s:.1f} s, utilization busy {line.busy:.2f}, useful {line.useful:.2f}"
@@ -179,12 +204,15 @@ def compare(
     baseline: str | None = None,
     product: str | None = None,
     margin: float = MARGIN,
+    metric: str = "t_work",
 ) -> Comparison:
     """Compares the arms of a run directory, or the baseline of one with the product of another, paired by seed.
 
     Raises RejectedError when a run did not end well or the arms did unequal work, naming the difference with its code;
-    UsageError when a run lacks an arm.
+    UsageError when a run lacks an arm, or for a metric that is no time.
     """
+    if metric not in TIMES:
+        raise UsageError(f"--metric {metric!r} is no time to compare", f"there are {', '.join(TIMES)}")
     record = _opened(path)
     if other is None:
         base, new = chosen(record.header, baseline, product)
@@ -217,7 +245,7 @@ def compare(
     found += of_records
     _refuse(found, path)
     found += fairness.slower(pairs[new])
-    return _judge(record, base, new, arms, seeds, sides, pairs, found, margin)
+    return _judge(record, base, new, arms, seeds, sides, pairs, found, margin, metric)
 
 
 def _opened(path: Path) -> RunOutline:
@@ -271,10 +299,11 @@ def _judge(
     pairs: Mapping[str, Sequence[tuple[Side, Side]]],
     found: Sequence[fairness.Finding],
     margin: float,
+    metric: str,
 ) -> Comparison:
     header = record.header
     figures = {arm: {seed: metrics.compute(sides[arm, seed].view) for seed in seeds} for arm in arms}
-    times = {arm: {seed: f["t_work"] for seed, f in by_seed.items()} for arm, by_seed in figures.items()}
+    times = {arm: {seed: TIMES[metric](f) for seed, f in by_seed.items()} for arm, by_seed in figures.items()}
     ratios = {arm: ratio for arm in pairs if (ratio := paired_ratio(times[base], times[arm]))}
     repeat = next((arm.arm for arm in header.arms if arm.repeats == base), None)
     tenants = list(next(iter(figures[base].values()))["accuracy"])
@@ -288,7 +317,16 @@ def _judge(
             if tenant in f["accuracy"]
         )
 
+    completion = {
+        tenant: tuple(
+            {seed: f["tenant_completion"]["each"][tenant] for seed, f in figures[arm].items()}
+            for arm in (base, new)
+        )
+        for tenant in tenants
+    }
     return Comparison(
+        metric=metric,
+        tasks=suite_ratio(completion),
         baseline=base,
         product=new,
         seeds=len(seeds),

@@ -21,7 +21,16 @@ SUFFIXES = {"html": (".html", ".htm"), "md": (".md",), "png": (".png",)}
 
 
 def compare_command(
-    run: Path, baseline: str | None, product: str | None, fail_below: float | None, require_parity: bool
+    run: Path,
+    baseline: str | None,
+    product: str | None,
+    fail_below: float | None,
+    require_parity: bool,
+    *,
+    other: Path | None = None,
+    metric: str = "t_work",
+    by: str | None = None,
+    html: Path | None = None,
 ) -> tuple[dict[str, Any], str, int]:
     """The verdict, and the exit code that the options ask for; accuracy is asked before speed.
 
@@ -29,15 +38,21 @@ def compare_command(
     """
     if fail_below is not None and not math.isfinite(fail_below):
         raise UsageError(f"--fail-below {fail_below} is no number to compare with", "for example 1.2")
-    with unpacked(run) as directory:
-        found = compare(directory, baseline=baseline, product=product)
-        report = intact(directory)
-    if not report.ok:
-        first, more = report.findings[0], len(report.findings) - 1
-        raise RejectedError(
-            f"{run} is not the record that was sealed: {first}" + (f", and {more} more" if more else ""),
-            f"'bench verify {run}' lists everything",
+    if by not in (None, "task"):
+        raise UsageError(f"--by {by!r} is nothing to split by", "there is 'task'")
+    if html is not None and other is not None:
+        raise UsageError("--html is the page of one run", "'bench report RUN RUN2' puts two side by side")
+    with ExitStack() as stack:
+        directory, *others = (
+            stack.enter_context(unpacked(path)) for path in (run, other) if path is not None
         )
+        second = others[0] if others else None
+        found = compare(directory, second, baseline=baseline, product=product, metric=metric)
+        _sealed(run, directory)
+        if other is not None and second is not None:
+            _sealed(other, second)
+    if html is not None:
+        report_command([run], html, "html")
     value = found.as_dict()
     code = Exit.OK
     if require_parity and found.parity.verdict != "pass":
@@ -46,7 +61,18 @@ def compare_command(
     elif fail_below is not None and found.speedup < fail_below:
         code = Exit.THRESHOLD
         note(f"the speed-up {found.speedup:.3f} is below {fail_below:g}")
-    return {"ok": code == Exit.OK, **value}, found.text(), code
+    return {"ok": code == Exit.OK, **value}, found.text(by_task=by == "task"), code
+
+
+def _sealed(run: Path, directory: Path) -> None:
+    """Raises RejectedError for a record that is not the one that was sealed."""
+    report = intact(directory)
+    if not report.ok:
+        first, more = report.findings[0], len(report.findings) - 1
+        raise RejectedError(
+            f"{run} is not the record that was sealed: {first}" + (f", and {more} more" if more else ""),
+            f"'bench verify {run}' lists everything",
+        )
 
 
 def report_command(runs: Sequence[Path], out: Path | None, form: str | None) -> Path:

@@ -278,3 +278,24 @@ def test_a_report_overwrites_pages_and_nothing_else(run_dir: Path, tmp_path: Pat
     with pytest.raises(UsageError, match="--out"):
         report_command([run_dir], out, None)
     assert sorted(p.name for p in tmp_path.rglob("*")) == before
+
+
+def test_every_task_has_a_ratio_of_its_own_on_request(run_dir: Path) -> None:
+    found = compare(run_dir)
+    assert found.tasks is not None and found.tasks.by_task.keys() == golden.TENANTS.keys()
+    assert found.tasks.ratio == pytest.approx(SPEEDUP)
+    assert "task math: 1.51×" in found.text(by_task=True) and "task math" not in found.text()
+
+
+def test_another_time_may_be_compared_and_is_named(run_dir: Path) -> None:
+    assert ", t_total: " in compare(run_dir, metric="t_total").verdict
+    with pytest.raises(UsageError, match="--metric 'util_busy' is no time"):
+        compare(run_dir, metric="util_busy")
+
+
+def test_a_page_and_a_second_run_do_not_go_together(run_dir: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    with pytest.raises(UsageError, match="--html is the page of one run"):
+        compare_command(run_dir, None, None, None, False, other=run_dir, html=page)
+    with pytest.raises(UsageError, match="--by 'seed'"):
+        compare_command(run_dir, None, None, None, False, by="seed")

@@ -260,3 +260,38 @@ def settings_of(run: Path) -> Comparison:
 def test_what_arms_were_built_with_is_compared_key_by_key(run: Path) -> None:
     with pytest.raises(RejectedError, match=r"^E122 .*settings differ .* trainer.sampler.slots is 32 and 64"):
         settings_of(run)
+
+
+def test_arms_of_two_records_are_paired_by_seed_and_not_claimed_since_not_interleaved(
+    run: Path, honest: Path
+) -> None:
+    found = compare(honest, run)
+    assert (found.baseline, found.product, found.seeds) == ("S1", "A1", 2)
+    assert found.speedup == pytest.approx(compare(honest).speedup)
+    assert [flag.code for flag in found.flags] == ["E171"] and "not interleaved" in found.doubts[0]
+    alike = compare(honest, run, baseline="S1", product="S1")
+    assert (alike.baseline, alike.product, alike.speedup) == ("S1 (first)", "S1 (second)", pytest.approx(1.0))
+
+
+@pytest.mark.parametrize(
+    ("edit", "code", "reason"),
+    [
+        (lambda h: h["devices"][0].update(kind="gpu"), "E171", "devices differ"),
+        (lambda h: h["software"].update(jax="0.9"), "E171", "software differ: jax is '0.10' and '0.9'"),
+        (lambda h: h["model"].update(sha256="0" * 64), "E122", "model differ: sha256"),
+        (lambda h: h["config"].update(lora_rank=4), "E122", "configuration differ: lora_rank is None and 4"),
+        (lambda h: h["seeds"].append(9), "E123", "seeds 9 are in one record only"),
+    ],
+)
+def test_two_records_of_different_experiments_are_refused_by_name(
+    run: Path, honest: Path, edit: Callable[[dict[str, Any]], Any], code: str, reason: str
+) -> None:
+    header(run, edit)
+    with pytest.raises(RejectedError, match=rf"^{code} .*{reason}"):
+        compare(honest, run)
+
+
+def test_two_machines_are_no_pair(run: Path, honest: Path) -> None:
+    (run / "system.json").write_text('{"cores":64}\n')
+    with pytest.raises(RejectedError, match="machine differ: cores is 2 and 64"):
+        compare(honest, run)
