@@ -229,15 +229,27 @@ def submit(
     author: Annotated[list[str] | None, typer.Option(help="May be repeated; default anonymous.")] = None,
     description: Annotated[str | None, typer.Option(help="What is special about it.")] = None,
     code_url: Annotated[str | None, typer.Option(help="https://… of the code.")] = None,
+    sign: Annotated[Path | None, typer.Option(help="Private Ed25519 key of OpenSSH to sign with.")] = None,
+    round_: Annotated[
+        str | None, typer.Option("--round", metavar="FILE|NONCE", help="Hold seeds and attempts to a round.")
+    ] = None,
+    supersedes: Annotated[str | None, typer.Option(help="Slug of the entry that this one corrects.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Why it does.")] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Ask for every field a public board wants.")
+    ] = False,
+    patch: Annotated[Path | None, typer.Option(help="Also write a patch, for a pull request.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Verify and preview; write nothing.")] = False,
     data: DataOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Verify a run and put it into a local board folder."""
-    from bench.commands.board import submit_command
+    from bench.commands.board import submit_command, terms_of
 
     about = {"name": name, "authors": author, "description": description, "code_url": code_url}
-    value, text, code = submit_command(run, to, about, dry_run, data)
+    about |= {"supersedes": supersedes, "supersedes_reason": reason}
+    terms = terms_of(sign, round_, public)
+    value, text, code = submit_command(run, to, about, dry_run, data, terms, patch)
     show("submission", value, text, as_json)
     raise typer.Exit(code)
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import heapq
 import statistics
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from leaderboard import canonical
 from leaderboard.metrics import results
 from leaderboard.records import RunRecord
+from leaderboard.schema import RolloutLine
 from leaderboard.verify.report import Report
 
 ROW_SCHEMA = "bench.row/1"
+SKETCH = 64
+COPY = 0.05
+"""Submissions that resemble each other more hold rollouts of each other."""
 HEADLINE_ARM = "A1"
 
 Tier = Literal["T0", "T1", "T2", "T3"]
@@ -98,6 +105,15 @@ class Row(RowModel):
     arms: dict[str, ArmSummary]
     checked: dict[str, int]
     warnings: list[str]
+    round: str | None = None
+    attempt: int | None = None
+    """Within its round; these and the fields below are newer than the first rows."""
+    supersedes: str | None = None
+    supersedes_reason: str | None = None
+    signed_by: str | None = None
+    """The public key whose signature over the Merkle root was checked."""
+    sketch: list[str] = []
+    """The smallest fingerprints of what was sampled: copies share them."""
 
 
 def build_row(
@@ -108,6 +124,8 @@ def build_row(
     merkle_root: str,
     about: dict[str, Any],
     tier: Tier = "T1",
+    round_name: str | None = None,
+    signed_by: str | None = None,
 ) -> Row:
     """Returns the row of a verified record; `about` holds name, authors, description and code_url."""
     header = record.header
@@ -140,8 +158,37 @@ def build_row(
         headline=_headline(computed["comparison"]),
         arms={arm: _summary(runs) for arm, runs in by_arm.items()},
         checked=report.checked,
+        round=round_name,
+        attempt=about.get("attempt") if round_name is not None else None,
+        supersedes=about.get("supersedes") or None,
+        supersedes_reason=about.get("supersedes_reason") or None,
+        signed_by=signed_by,
+        sketch=sketch(record.rollouts),
         warnings=[str(finding) for finding in report.findings if finding.severity == "warning"],
     )
+
+
+def sketch(rollouts: Iterable[RolloutLine]) -> list[str]:
+    """The smallest hashes of what was sampled and how long it took, to the nanosecond.
+
+    Two runs of one seed may well sample the same; they never take the same time. Source of the bottom-k sketch:
+    Broder 1997, "On the resemblance and containment of documents".
+    """
+    hashes: set[str] = set()
+    for line in rollouts:
+        said = [
+            [t.token_ids, t.behavior_logprobs, t.t1_ns - t.t0_ns] for t in line.turns if t.role == "policy"
+        ]
+        if said:
+            hashes.add(canonical.sha256(repr([line.t_end_ns - line.t_start_ns, said]).encode())[:16])
+    return heapq.nsmallest(SKETCH, hashes)
+
+
+def resemblance(one: list[str], other: list[str]) -> float:
+    """The share of two sketches' smallest hashes that both hold; 0 where either is empty."""
+    smallest = heapq.nsmallest(SKETCH, {*one, *other})
+    both = {*one} & {*other}
+    return sum(h in both for h in smallest) / len(smallest) if one and other else 0.0
 
 
 def _headline(comparison: dict[str, Any]) -> Speedup | None:

@@ -1,6 +1,8 @@
 """The board's folder: one folder per submission, never changed once written.
 
-DATA/submissions/<slug>/submission.toml  summary.json  verify.json  bundle/manifest.json  bundle/…
+DATA/submissions/<slug>/submission.toml  summary.json  verify.json  [signature.json]  bundle/manifest.json  bundle/…
+DATA/keys       public keys that may sign, where a board asks for signatures
+DATA/rounds/    a TOML file for each round
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from leaderboard import bundle, canonical
+from leaderboard import bundle, canonical, signature
 from leaderboard.about import FILE, About
 from leaderboard.errors import RecordError
 from leaderboard.records import RunRecord, parse
 from leaderboard.row import Row
+from leaderboard.signature import Signature
 from leaderboard.verify.report import Report
 
 SUMMARY = "summary.json"
+KEYS = "keys"
 VERIFY = "verify.json"
 MAX_SUMMARY_BYTES = 4 * 2**20
 
@@ -50,11 +54,36 @@ class Store:
         """Returns the row with this content, if it was submitted before."""
         return next((row for row in self.rows() if row.merkle_root == merkle_root), None)
 
+    def signature(self, row: Row) -> Signature:
+        """Reads what a row is signed with.
+
+        Raises:
+          RecordError: E113, there is none, or it is no signature.
+        """
+        path = self.submissions / row.slug / signature.FILE
+        place = f"{row.slug}/{signature.FILE}"
+        if not path.is_file() or path.stat().st_size > MAX_SUMMARY_BYTES:
+            raise RecordError("E113", place, "missing", "sign the submission")
+        try:
+            return Signature.model_validate(parse(path.read_bytes(), place))
+        except ValidationError as refused:
+            raise RecordError("E113", place, "no signature of this schema") from refused
+
     def record(self, row: Row) -> RunRecord:
         """Opens the bundle of a row."""
         return RunRecord.open(self.submissions / row.slug / "bundle")
 
-    def add(self, run_directory: Path, row: Row, about: About, report: Report) -> Path:
+    def keys(self) -> frozenset[str]:
+        """Public keys that this board knows, a line each in DATA/keys; empty where it registers none."""
+        path = self.root / KEYS
+        if not path.is_file():
+            return frozenset()
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return frozenset(" ".join(line.split()[:2]) for line in lines if line.strip() and line[0] != "#")
+
+    def add(
+        self, run_directory: Path, row: Row, about: About, report: Report, signed: Signature | None = None
+    ) -> Path:
         """Copies a sealed run into the store; appears whole or not at all."""
         self.submissions.mkdir(parents=True, exist_ok=True)
         target = self.submissions / row.slug
@@ -71,6 +100,9 @@ class Store:
             (staging / FILE).write_text(about.to_toml(), encoding="utf-8")
             summary = canonical.dumps(row.model_dump(mode="json", by_alias=True))
             (staging / SUMMARY).write_text(summary + "\n", encoding="utf-8")
+            if signed is not None:
+                document = canonical.dumps(signed.model_dump(mode="json", by_alias=True))
+                (staging / signature.FILE).write_text(document + "\n", encoding="utf-8")
             (staging / VERIFY).write_text(canonical.dumps(report.to_dict()) + "\n", encoding="utf-8")
             staging.chmod(0o755)
             staging.rename(target)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import tempfile
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from leaderboard import about as about_file
-from leaderboard import bundle
+from leaderboard import bundle, rounds, signature
 from leaderboard.about import FILE, About
 from leaderboard.errors import RecordError
 from leaderboard.records import RunRecord, read_model
 from leaderboard.rescore import MakeEnvironment
-from leaderboard.row import Row, build_row
+from leaderboard.rounds import Round
+from leaderboard.row import COPY, Row, build_row, resemblance
 from leaderboard.schema import Manifest
+from leaderboard.signature import Signature
 from leaderboard.store import Store
 from leaderboard.verify import Finding, Report, verify
 from leaderboard.verify.report import collect
@@ -31,11 +36,24 @@ class Outcome:
     path: Path | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a submission is held to beyond its record."""
+
+    round: Round | None = None
+    """Its seeds must follow from the nonce, and its attempts be told."""
+    key: Path | None = None
+    """Private Ed25519 key that signs it."""
+    public: bool = False
+    """A public board asks for every field of submission.toml."""
+
+
 def submit(
     run_directory: str | Path,
     data_directory: str | Path,
     *,
     about: dict[str, Any] | None = None,
+    terms: Terms = Terms(),
     dry_run: bool = False,
     data: str | None = None,
     make: MakeEnvironment | None = None,
@@ -46,6 +64,7 @@ def submit(
       run_directory: a sealed run.
       data_directory: the board's folder; created where missing.
       about: fields of submission.toml; they go before those of a submission.toml in the run directory.
+      terms: round, signature and form.
       dry_run: stop before writing.
       data: where data-set tasks read from.
       make: builds environments in place of the task registry, in tests.
@@ -55,23 +74,85 @@ def submit(
     report = verify(run_directory, data=data, make=make)
     try:
         described = _about(run_directory, about or {})
+        if not report.ok:
+            return Outcome(status="refused", report=report)
+        root = _merkle_root(run_directory)
+        earlier = store.find(root)
+        if earlier is not None:
+            path = store.submissions / earlier.slug
+            return Outcome(status="unchanged", report=report, row=earlier, path=path)
+        record = RunRecord.open(run_directory)
+        signed = None if terms.key is None else signature.sign(terms.key, root)
+        row = build_row(
+            record,
+            report,
+            slug=f"{slugify(described.name)}-{root[:12]}",
+            merkle_root=root,
+            about=described.model_dump(),
+            round_name=None if terms.round is None else terms.round.name,
+            signed_by=None if signed is None else signed.key,
+        )
+        _hold_to_terms(store, row, described, record, terms, signed)
     except RecordError as refused:
         finding = Finding(code=refused.code, place=refused.place, reason=refused.reason, hint=refused.hint)
         return Outcome(status="refused", report=collect([*report.findings, finding], report.checked))
-    if not report.ok:
-        return Outcome(status="refused", report=report)
-    root = _merkle_root(run_directory)
-    earlier = store.find(root)
-    if earlier is not None:
-        path = store.submissions / earlier.slug
-        return Outcome(status="unchanged", report=report, row=earlier, path=path)
-    record = RunRecord.open(run_directory)
-    slug = f"{slugify(described.name)}-{root[:12]}"
-    row = build_row(record, report, slug=slug, merkle_root=root, about=described.model_dump())
     if dry_run:
         return Outcome(status="previewed", report=report, row=row)
-    path = store.add(run_directory, row, described, report)
+    path = store.add(run_directory, row, described, report, signed)
     return Outcome(status="written", report=report, row=row, path=path)
+
+
+def patch(submission: Path, target: Path) -> None:
+    """Writes a patch that adds a submission's folder to a board's repository: `git apply FILE`, for a pull request.
+
+    Raises:
+      RecordError: E101, git isn't there or refuses.
+    """
+    with tempfile.TemporaryDirectory(prefix="patch-") as folder:
+        shutil.copytree(submission, Path(folder) / "submissions" / submission.name)
+        commands = (
+            ("init", "-q"),
+            ("add", "-A", "-f"),
+            ("diff", "--cached", "--binary", "--no-color", "--no-ext-diff"),
+        )
+        made = b""
+        for command in commands:
+            try:
+                made = subprocess.run(["git", *command], cwd=folder, capture_output=True, check=True).stdout
+            except FileNotFoundError as missing:
+                raise RecordError(
+                    "E101", "git", "not found", "install git, or give --to a folder"
+                ) from missing
+            except subprocess.CalledProcessError as failed:
+                said = failed.stderr.decode("utf-8", "replace").strip()[:200]
+                raise RecordError("E101", "git", f"{command[0]}: {said}") from failed
+    bundle.write_atomically(target, made)
+
+
+def _hold_to_terms(
+    store: Store, row: Row, about: About, record: RunRecord, terms: Terms, signed: Signature | None
+) -> None:
+    rows = store.rows()
+    if about.supersedes and about.supersedes not in {other.slug for other in rows}:
+        reason = f"supersedes {about.supersedes!r}, which isn't on the board"
+        raise RecordError("E181", FILE, reason, "give its slug")
+    for other in rows:
+        if other.slug != about.supersedes and resemblance(row.sketch, other.sketch) > COPY:
+            reason = f"it holds rollouts of {other.slug}, to the nanosecond"
+            raise RecordError(
+                "E165", "rollouts.jsonl", reason, "submit a run of your own, or supersede yours"
+            )
+    if terms.public and about.missing:
+        reason = f"a public board asks for {', '.join(about.missing)}"
+        raise RecordError("E181", FILE, reason, "fill in submission.toml")
+    keys = store.keys()
+    if keys and signed is None:
+        raise RecordError("E113", signature.FILE, "this board takes signed submissions", "give --sign KEY")
+    if signed is not None:
+        signature.check(signed, row.merkle_root, keys)
+    if terms.round is not None:
+        mine = [other for other in rows if other.round == row.round and other.authors == row.authors]
+        rounds.check(record.header, about, terms.round, mine)
 
 
 def slugify(name: str) -> str:

@@ -12,12 +12,13 @@ from typing import Any
 
 from bench.errors import Exit, UsageError
 from bench.output import note
-from leaderboard import site
+from leaderboard import rounds, site
 from leaderboard.archive import SUFFIX, unpack
+from leaderboard.errors import RecordError
 from leaderboard.records import RunRecord
 from leaderboard.row import Row
 from leaderboard.store import Store
-from leaderboard.submit import submit
+from leaderboard.submit import Terms, patch, submit
 from leaderboard.verify import EXPLAIN, Report, verify
 from leaderboard.verify.scores import regrade
 
@@ -63,21 +64,38 @@ def regrade_command(run: Path, data: str | None) -> tuple[dict[str, Any], str, i
     return value, "\n".join(lines), Exit.REJECTED if found else Exit.OK
 
 
+def terms_of(sign: Path | None, round_: str | None, public: bool) -> Terms:
+    """What a submission is held to, from the command line."""
+    try:
+        return Terms(key=sign, public=public, round=None if round_ is None else rounds.read(round_))
+    except RecordError as refused:
+        raise UsageError(f"--round: {refused.reason}", refused.hint) from refused
+
+
 def submit_command(
-    run: Path, to: Path, about: dict[str, Any], dry_run: bool, data: str | None
+    run: Path,
+    to: Path,
+    about: dict[str, Any],
+    dry_run: bool,
+    data: str | None,
+    terms: Terms,
+    patch_file: Path | None = None,
 ) -> tuple[dict[str, Any], str, int]:
-    """Verifies, previews the row, writes it; exit 3 if refused."""
+    """Verifies, previews the row, writes it or a patch that would; exit 3 if refused."""
     if existing(run).is_file():
         with unpacked(run) as directory:
             named = about if about.get("name") else {**about, "name": run.name.removesuffix(SUFFIX)}
-            return submit_command(directory, to, named, dry_run, data)
+            return submit_command(directory, to, named, dry_run, data, terms, patch_file)
     if to.exists() and not to.is_dir():
         raise UsageError(f"--to {to} is a file", "name a folder")
     directory = run
     told = {key: value for key, value in about.items() if value is not None}
     if not (directory / "submission.toml").is_file():
         told = {"name": directory.resolve().name, "authors": ["anonymous"], **told}
-    outcome = submit(directory, to, about=told, dry_run=dry_run, data=data)
+    outcome = submit(directory, to, about=told, terms=terms, dry_run=dry_run, data=data)
+    if patch_file is not None and outcome.path is not None:
+        patch(outcome.path, patch_file)
+        note(f"{patch_file}: 'git apply' it in a clone of the board, and open a pull request")
     row = outcome.row
     value = {
         "ok": outcome.report.ok,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leaderboard import canonical
+from leaderboard import canonical, signature
 from leaderboard.about import About
 from leaderboard.bundle import MANIFEST, write_atomically
 from leaderboard.errors import RecordError
@@ -52,9 +52,14 @@ def _hold_to_bundle(store: Store, row: Row) -> None:
     record = store.record(row)
     manifest = read_model(Manifest, (folder / MANIFEST).read_bytes(), MANIFEST)
     told = row.model_dump(include=set(About.model_fields) & set(Row.model_fields))
+    if row.signed_by is not None:
+        signature.check(store.signature(row), manifest.merkle_root, frozenset({row.signed_by}))
     same = {"slug": row.slug, "merkle_root": manifest.merkle_root, "about": told, "tier": row.tier}
+    same |= {"round_name": row.round, "signed_by": row.signed_by}
     rebuilt = build_row(record, Report(findings=(), counts={}, checked=row.checked), **same)
-    here, there = (r.model_dump(mode="json", exclude={"warnings"}) for r in (rebuilt, row))
+    # rows older than the sketch have none
+    left_out = {"warnings"} | (set() if row.sketch else {"sketch"})
+    here, there = (r.model_dump(mode="json", exclude=left_out) for r in (rebuilt, row))
     found = next(differences(here, there), None)
     if found is not None:
         what, ours, theirs = found

@@ -22,12 +22,14 @@ EXPLAIN: dict[str, str] = {
     "the Merkle root follows from them.",
     "E112": "The event chain is unbroken: seq counts from 0, prev is the hash of the line before, "
     "and its head is the one in run.json.",
+    "E113": "The signature is one of this Merkle root, by its key, and the board knows the key.",
     "E121": "Task versions and grader hashes are the ones of this version of the suite.",
     "E122": "run.json follows from its own configuration and devices, and the lines were made with it: "
     "limits, latency, model, arms, staleness, sampling, learning rates, prompts read in the run itself.",
     "E123": "Every arm and seed of the plan is present and came to its end, and the seeds are those of the "
     "configuration and the round.",
-    "E124": "This experiment was not begun before on this machine, as far as its ledger of attempts knows.",
+    "E124": "Every attempt is told: in a round without a gap, each with its outcome, and those that the ledger of "
+    "the machine knows.",
     "E125": "Programs that a model wrote ran in a sandbox of level L2 or L1.",
     "E126": "Between two arms there is time for scoring, starting and compiling, and none for a run that isn't told.",
     "E131": "Time runs forward in every process, the monotonic clock agrees with the wall clock within "
