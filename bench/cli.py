@@ -222,6 +222,22 @@ def regrade(run: RunDir, data: DataOption = None, as_json: JsonFlag = False) -> 
 
 
 @app.command()
+def replay(
+    run: RunDir,
+    nonce: Annotated[str, typer.Option(help="Chooses the lines; take one nobody knew before.")],
+    items: Annotated[int, typer.Option(min=1, help="Rollouts and evaluated items of each adapter.")] = 16,
+    data: DataOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Load a run's adapters and hold its transcripts to them (tier T2); needs the base model."""
+    from bench.commands.board import replay_command
+
+    value, text, code = replay_command(run, items, nonce, data)
+    show("replay", value, text, as_json)
+    raise typer.Exit(code)
+
+
+@app.command()
 def submit(
     run: RunDir,
     to: Annotated[Path, typer.Option(help="The board's folder; made if missing.")] = Path("leaderboard-data"),

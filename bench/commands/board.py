@@ -72,6 +72,23 @@ def terms_of(sign: Path | None, round_: str | None, public: bool) -> Terms:
         raise UsageError(f"--round: {refused.reason}", refused.hint) from refused
 
 
+def replay_command(run: Path, items: int, nonce: str, data: str | None) -> tuple[dict[str, Any], str, int]:
+    """Verifies a record, then holds its transcripts to its adapters; exit 3 if either refuses."""
+    from bench.replay import replay
+
+    if existing(run).is_file():
+        with unpacked(run) as directory:
+            return replay_command(directory, items, nonce, data)
+    report = verify(run, data=data)
+    tier = "not replayed: the record itself is refused"
+    if report.ok:
+        report = replay(run, items=items, nonce=nonce, data=data)
+        tier = "T2 replayed" if report.ok else "not replayed"
+    value = {"run": str(run), "nonce": nonce, "tier": "T2" if report.ok else None, **report.to_dict()}
+    lines = [*_lines(report), f"{run}: {tier} ({_verdict(report, report.ok)})"]
+    return value, "\n".join(lines), Exit.OK if report.ok else Exit.REJECTED
+
+
 def submit_command(
     run: Path,
     to: Path,

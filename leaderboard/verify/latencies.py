@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from itertools import pairwise
 
 from leaderboard.metrics.intervals import Interval, length, merge, subtract
 from leaderboard.metrics.pairing import BASELINE
@@ -92,14 +93,20 @@ def _waits_ns(line: RolloutLine) -> list[int]:
 
 
 def _excess(view: ArmView, profile: latency.LatencyProfile | None) -> float | None:
-    """How much longer environments took than their delay, as a share of it."""
+    """How much longer tools took than their delay, as a share of it; grading at the end is left out."""
     if profile is None:
         return None
     took = due = 0
     for line in view.rollouts:
-        told = _delays_ns(line, profile)
-        if told:
-            took, due = took + line.env_ns, due + sum(told)
+        told = _delays_ns(line, profile) or []
+        replies = [
+            turn.t1_ns - turn.t0_ns
+            for before, turn in pairwise(line.turns)
+            if before.role == "policy" and turn.role == "environment"
+        ]
+        # the last reply grades, and most often says nothing
+        for reply, delay in zip(replies, told[:-1], strict=False):
+            took, due = took + reply, due + delay
     return (took - due) / due if due else None
 
 

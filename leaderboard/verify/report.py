@@ -72,6 +72,7 @@ EXPLAIN: dict[str, str] = {
     "E174": "No two seeds took the same time to the nanosecond, and their speed-ups differ.",
     "E181": "submission.toml is complete and holds no control characters.",
     "E182": "No secret is in the record; absolute paths of a home are warned of.",
+    "E191": "Replayed: recorded log-probabilities are those that the submitted adapters give.",
     "W202": "The run was cut short by --limit: it is shown as such and not ranked.",
     "W203": "Only one seed: no interval can be given.",
     "W204": "Some rollouts or evaluated items errored; they were counted, not re-graded.",

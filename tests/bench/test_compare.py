@@ -201,7 +201,7 @@ def test_a_record_that_lost_its_lines_is_refused_and_not_a_defect(run_dir: Path,
 
 def test_labels_stand_beside_the_verdict(tmp_path: Path) -> None:
     text = compare(golden.build(tmp_path / "run", limit_applied=True)).text()
-    assert "SIMULATED (const:0.002)" in text
+    assert "SIMULATED (const:0.003)" in text
     assert "LIMITED" in text
     assert "do not transfer to accelerators" in text
 

@@ -29,7 +29,7 @@ TENANTS = {"math": "Math/Add-v0", "code": "Code/Predict-v0", "search": "Search/L
 GROUP_SIZE, GROUPS_PER_UPDATE, UPDATES, EVAL_ITEMS = 2, 2, 2, 4
 ROUND_MS = {"S1": 300, "A1": 200}
 """Time between two updates; the made-up asynchronous arm is 1.5 times as fast."""
-LATENCY = "const:0.002"
+LATENCY = "const:0.003"
 PREFILL_MS, DECODE_MS, TURN_MS, STEP_MS = 5, 40, 46, 3
 """Of a policy turn's first and second pass, of the whole turn, and of an environment step."""
 WALL = 1_767_225_600.0
@@ -437,7 +437,7 @@ def _header(
             },
             "set_by": {"tasks": "default"},
             "limit_applied": limited,
-            "latency": {"profile": LATENCY, "simulated": True, "description": "const, 0.002 s"},
+            "latency": {"profile": LATENCY, "simulated": True, "description": "const, 0.003 s"},
             "model": {
                 "name": "embedded",
                 "sha256": KNOWN["embedded"][0],

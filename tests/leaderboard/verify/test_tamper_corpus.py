@@ -57,8 +57,8 @@ def figure(run: int = 0, **changes: Any) -> Callable[[Path], None]:
     return header(lambda h: h["results"]["runs"][run]["metrics"].update(changes))
 
 
-def bytes_of(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    return lambda run: (run / name).write_bytes(change((run / name).read_bytes())) and None
+def bytes_of(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda run: (run / name).write_bytes(change((run / name).read_bytes()))
 
 
 def timed(scale: Callable[[int], int]) -> Callable[[Path], None]:
@@ -192,10 +192,14 @@ def fewer_updates(run: Path) -> None:
 
 
 def slow_environments(run: Path) -> None:
-    """S1's environments sleep: its rounds hardly do more than wait."""
-    lines(
-        "rollouts", lambda v: [x | {"env_ns": x["env_ns"] + 4 * golden.MS * (x["arm"] == "S1")} for x in v]
-    )(run)
+    """S1's tools sleep for a third longer than their simulated latency."""
+
+    def change(values: Lines) -> None:
+        for own in values:
+            if own["arm"] == "S1" and len(own["turns"]) > 3:
+                own["turns"][2]["t1_ns"] += golden.MS
+
+    lines("rollouts", change)(run)
 
 
 def same_time_for_all_seeds(run: Path) -> None:
