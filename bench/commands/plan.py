@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.planner import report, scenario
+from bench.errors import UsageError
+from bench.planner import fit, report, scenario
 from bench.planner.hardware import DEVICES, MODELS
 from bench.planner.simulate import simulate
+from leaderboard.records import RunRecord
 
 
 def plan_command(
@@ -38,6 +40,37 @@ def plan_command(
         "arms": rows,
     }
     return value, f"{about(s, placed)}\n\n{report.table(rows)}"
+
+
+def beside_command(run: Path, fitted_on: Sequence[Path]) -> tuple[dict[str, Any], str]:
+    """(JSON, text): what was predicted of a record from other records, beside what was measured."""
+    if not fitted_on:
+        raise UsageError("--from needs other records to fit stage times on", "name them with --fit RUN")
+    record, others = RunRecord.open(run), [RunRecord.open(path) for path in fitted_on]
+    rows = fit.predict(record, others)
+    basis = {
+        "of_this_run": "its configuration and, by its seeds, the simulated delays of its tools",
+        "of_other_runs": "stage times (straight lines through spans), lengths of episodes, environments' own time",
+        "fitted_on": [r.header.run_id for r in others],
+    }
+    lines = [
+        f"predicted (SIMULATED) / measured, {record.header.run_id}",
+        *(
+            f"{key.replace('_', ' ')}: {what if isinstance(what, str) else ', '.join(what)}"
+            for key, what in basis.items()
+        ),
+        "",
+    ]
+    for row in rows:
+        cells = (f"{name} {_pair(pair)}" for name, pair in row.items() if isinstance(pair, dict))
+        lines.append(f"{row['arm']} seed {row['seed']}: {'; '.join(cells)}")
+    return {"ok": True, "label": report.LABEL, "basis": basis, "rows": rows}, "\n".join(lines)
+
+
+def _pair(pair: Mapping[str, float | None]) -> str:
+    predicted, measured, error = pair["predicted"], pair["measured"], pair["error"]
+    shown = " / ".join("–" if v is None else f"{v:.3g}" for v in (predicted, measured))
+    return shown if error is None else f"{shown} ({100 * error:+.1f} %)"
 
 
 def about(s: scenario.Scenario, placed: scenario.Layout) -> str:

@@ -127,7 +127,7 @@ def shape_of(rollout: RolloutLine, profile: Delay | None) -> EpisodeShape:
         # the last answer says nothing and is no turn; its time is what is left of all
         calls.append(max(0.0, rollout.env_ns / NS - sum(calls)))
     owed = [calls[i + 1] if i + 1 < len(calls) else 0.0 for i in range(len(turns))]
-    ticket = _ticket(rollout)
+    ticket = ticket_of(rollout)
     own = tuple(
         TurnShape(
             context_tokens=turn.context_tokens,
@@ -200,7 +200,8 @@ def _profile(config: RunConfig) -> Delay | None:
     return profile if profile.simulated else None
 
 
-def _ticket(r: RolloutLine) -> EpisodeTicket:
+def ticket_of(r: RolloutLine) -> EpisodeTicket:
+    """The identity of a recorded episode."""
     return EpisodeTicket(
         tenant_id=r.tenant,
         ordinal=r.ordinal,
