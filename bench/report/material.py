@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from bench import study, table
-from bench.compare import MARGIN
 from bench.errors import UsageError
 from bench.report import across, beside
 from bench.report.numbers import Number, written
-from bench.report.targets import targets
 from leaderboard import metrics
 from leaderboard.metrics import pairing
+from leaderboard.metrics.across import TARGET_MARGIN
 from leaderboard.records import ArmView, RunRecord
 from leaderboard.site import svg
 from leaderboard.site.html import Markup
@@ -109,9 +108,7 @@ def _one(directory: Path) -> Material:
         "baseline": baseline,
         "ratios": across.ratios(finished, baseline),
         "profile": across.profile(finished),
-        "margin": MARGIN,
-        "targets": targets(runs, baseline, MARGIN),
-        "fairness": across.fairness(views),
+        "target_margin": TARGET_MARGIN,
         "arms": {arm: _arm([run["metrics"] for run in runs if run["arm"] == arm], record, arm)
                  for arm in dict.fromkeys(view.arm for view in views)},
         "runs": runs,

@@ -32,10 +32,10 @@ def accuracy(material: Material) -> Figure:
             "A snapshot is scored after the clock has stopped and stands where it was taken.",
             *(
                 []
-                if not material.document["targets"]
+                if not _aims(material)
                 else [
                     f" Dotted: where {material.document['baseline']} ends, less ",
-                    Number(key="/margin", form="percent"),
+                    Number(key="/target_margin", form="percent"),
                     "; the short bars below it are the intervals in which each seed came to hold that twice in a row.",
                 ]
             ),
@@ -46,43 +46,39 @@ def accuracy(material: Material) -> Figure:
     )
 
 
+def _aims(material: Material) -> dict[str, float]:
+    """The level to reach, by tenant; of those that have one."""
+    runs = material.document["runs"]
+    return {tenant: own["target"] for run in runs for tenant, own in run["metrics"]["t_target"].items()}
+
+
 def _panel(material: Material, name: str, tenants: list[str]) -> Drawing:
     """One tenant's curves with its target, or several tenants' mean without."""
-    found = material.document["targets"].get(tenants[0]) if len(tenants) == 1 else None
-    crossings = [
-        Crossing(arm=arm, low=each["low_s"], high=each["high_s"])
-        for arm, own in (found["arms"] if found else {}).items()
-        for each in own["crossings"]
-        if each["low_s"] is not None
-    ]
-    return plots.accuracy(
-        material.learnt,
-        tenants=tenants,
-        name=name,
-        target=found["target"] if found else None,
-        crossings=crossings,
-    )
+    target, crossings = None, []
+    if len(tenants) == 1:
+        target = _aims(material).get(tenants[0])
+        for run in material.document["runs"]:
+            own = run["metrics"]["t_target"].get(tenants[0])
+            if own and own["reached"]:
+                at = own["seconds"]
+                crossings.append(Crossing(arm=run["arm"], low=at["low"], high=at["high"]))
+    return plots.accuracy(material.learnt, tenants=tenants, name=name, target=target, crossings=crossings)
 
 
 def _reached(material: Material) -> Table:
-    rows = [
-        [
-            arm,
-            tenant,
-            Number(key=pointer("targets", tenant, "target"), form="percent"),
-            str(each["seed"]),
-            *(
-                Number(key=pointer("targets", tenant, "arms", arm, "crossings", place, end), form="seconds")
-                for end in ("low_s", "high_s")
-            ),
-        ]
-        for tenant, found in material.document["targets"].items()
-        for arm, own in found["arms"].items()
-        for place, each in enumerate(own["crossings"])
-    ]
+    rows = []
+    for place, run in enumerate(material.document["runs"]):
+        for tenant in run["metrics"]["t_target"]:
+
+            def n(*path: str, form: str, place: int = place, tenant: str = tenant) -> Number:
+                return Number(key=pointer("runs", place, "metrics", "t_target", tenant, *path), form=form)
+
+            ends = (n("seconds", end, form="seconds") for end in ("low", "high", "estimate"))
+            samples = n("samples", "estimate", form="rate")
+            rows.append([run["arm"], tenant, n("target", form="percent"), str(run["seed"]), *ends, samples])
     return Table(
         caption="When each seed came to hold the dotted line",
-        columns=columns("arm", "tenant", "level", "seed", "after", "by", text=2),
+        columns=columns("arm", "tenant", "level", "seed", "after", "by", "about", "rollouts by then", text=2),
         rows=rows,
     )
 

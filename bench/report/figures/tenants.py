@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bench.report.across import ALONE
 from bench.report.figure import Figure, Table, columns
 from bench.report.material import Material
 from bench.report.numbers import Number, pointer
+from leaderboard.metrics.across import ALONE
 from leaderboard.site import plots
 from leaderboard.site.html import Markup
 from leaderboard.site.svg import Drawing, bar, label, plot, rule
@@ -16,19 +16,21 @@ MAX_ROWS = 16
 def fairness(material: Material) -> Figure:
     """Slowdown of every tenant against training alone, and Jain's index, by arm."""
     title = "Fairness between tenants"
-    found = material.document["fairness"]
+    means = {arm: material.document["arms"][arm]["mean"] for arm in material.arms}
+    found = {arm: own for arm, own in means.items() if own["jain_fairness"] is not None}
     if not found:
         return Figure(
             key="fairness", title=title,
             absent=f"Slowdown is measured against a tenant that trains alone: `bench run --arms {ALONE},S1,A1` with "
             "two or more tenants makes such a run.",
         )  # fmt: skip
-    most = max(own["worst"] for own in found.values())
+    most = max(own["tenant_slowdown"]["max"] for own in found.values())
     rows = [
         [
             arm,
-            *(Number(key=pointer("fairness", arm, key), form="number") for key in ("jain", "mean", "worst")),
-            *(Number(key=pointer("fairness", arm, "slowdown", t), form="number") for t in material.tenants),
+            _figure(arm, "jain_fairness"),
+            *(_figure(arm, "tenant_slowdown", which) for which in ("mean", "max")),
+            *(_figure(arm, "tenant_slowdown", "each", tenant) for tenant in material.tenants),
         ]
         for arm in found
     ]
@@ -52,9 +54,13 @@ def fairness(material: Material) -> Figure:
     )
 
 
+def _figure(arm: str, *path: str, form: str = "number") -> Number:
+    return Number(key=pointer("arms", arm, "mean", *path), form=form)
+
+
 def _bars(material: Material, arm: str, most: float) -> Drawing:
-    own = material.document["fairness"][arm]
-    shown = sorted(own["slowdown"].items(), key=lambda pair: -pair[1])[:MAX_ROWS]
+    slowdown = material.document["arms"][arm]["mean"]["tenant_slowdown"]["each"]
+    shown = sorted(slowdown.items(), key=lambda pair: -pair[1])[:MAX_ROWS]
     height = 26 + 24 * len(shown) + 38
     ground = plot(340, height, (0.0, max(most, 1.0) * 1.05), (0, 1), left=100, right=56)
     floor = height - 36
@@ -62,9 +68,7 @@ def _bars(material: Material, arm: str, most: float) -> Drawing:
         label(arm, 4, 12, kind="strong"),
         label("Jain's index", 290, 12, anchor="end", kind="soft"),
     ]
-    drawn.append(
-        material.label(Number(key=pointer("fairness", arm, "jain"), form="number"), 336, 12, anchor="end")
-    )
+    drawn.append(material.label(_figure(arm, "jain_fairness"), 336, 12, anchor="end"))
     for value in ground.x.ticks(4):
         drawn.append(rule(ground.x(value), 22, ground.x(value), floor, "grid"))
         drawn.append(label(f"{value:g}×", ground.x(value), floor + 14, anchor="middle", kind="soft"))
@@ -72,7 +76,7 @@ def _bars(material: Material, arm: str, most: float) -> Drawing:
         y = 26 + 24 * row
         drawn.append(label(tenant[:15], 92, y + 13, anchor="end"))
         drawn.append(bar(100, y, ground.x(value) - 100, 17, f"fill-{plots.arm_ink(arm).colour}"))
-        number = Number(key=pointer("fairness", arm, "slowdown", tenant), form="times")
+        number = _figure(arm, "tenant_slowdown", "each", tenant, form="times")
         drawn.append(material.label(number, 336, y + 13, anchor="end"))
     drawn.append(rule(ground.x(1), 22, ground.x(1), floor, "target"))
     drawn.append(label("time shared / time alone", 192, height - 5, anchor="middle", kind="soft"))
