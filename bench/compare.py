@@ -317,16 +317,12 @@ def _judge(
             if tenant in f["accuracy"]
         )
 
-    completion = {
-        tenant: tuple(
-            {seed: f["tenant_completion"]["each"][tenant] for seed, f in figures[arm].items()}
-            for arm in (base, new)
-        )
-        for tenant in tenants
-    }
+    def completed(arm: str, tenant: str) -> dict[int, float]:
+        return {seed: f["tenant_completion"]["each"][tenant] for seed, f in figures[arm].items()}
+
     return Comparison(
         metric=metric,
-        tasks=suite_ratio(completion),
+        tasks=suite_ratio({t: (completed(base, t), completed(new, t)) for t in tenants}),
         baseline=base,
         product=new,
         seeds=len(seeds),
