@@ -320,9 +320,14 @@ def _judge(
     def completed(arm: str, tenant: str) -> dict[int, float]:
         return {seed: f["tenant_completion"]["each"][tenant] for seed, f in figures[arm].items()}
 
+    differences = {
+        (b.view.seed, tenant): item_differences(a.view, b.view, tenant)
+        for a, b in pairs[new]
+        for tenant in tenants
+    }
     return Comparison(
         metric=metric,
-        tasks=suite_ratio({t: (completed(base, t), completed(new, t)) for t in tenants}),
+        tasks=suite_ratio({t: (completed(base, t), completed(new, t)) for t in tenants}, shared_runs=True),
         baseline=base,
         product=new,
         seeds=len(seeds),
@@ -344,11 +349,9 @@ def _judge(
         doubts=tuple(f"{f.code} {f.reason}" for f in warnings if f.code not in NO_DOUBT)
         + ((shown.doubt,) if shown is not None and shown.doubt else ()),
         accuracy={t: {name: after(name, t) for name in figures} for t in tenants},
-        parity=parity({b.view.seed: item_differences(a.view, b.view) for a, b in pairs[new]}, margin),
+        parity=parity(differences, margin),
         parity_by_tenant={
-            tenant: parity(
-                {b.view.seed: item_differences(a.view, b.view, tenant) for a, b in pairs[new]}, margin
-            )
+            tenant: parity({seed: own for (seed, of), own in differences.items() if of == tenant}, margin)
             for tenant in tenants
         },
         margin=margin,
@@ -396,8 +399,8 @@ def last_scores(view: ArmView) -> dict[tuple[str, str, int], float]:
     }
 
 
-def item_differences(a: ArmView, b: ArmView, tenant: str | None = None) -> list[float]:
-    """Product minus baseline, item by item; of one tenant where it is named."""
+def item_differences(a: ArmView, b: ArmView, tenant: str) -> list[float]:
+    """Product minus baseline, item by item of one tenant."""
     first, second = last_scores(a), last_scores(b)
     shared = sorted(first.keys() & second.keys())
-    return [second[key] - first[key] for key in shared if tenant in (None, key[0])]
+    return [second[key] - first[key] for key in shared if key[0] == tenant]

@@ -31,7 +31,8 @@ def ratios(runs: Runs, baseline: str) -> dict[str, Any]:
             shared = {
                 tenant: (times[baseline][tenant], own[tenant]) for tenant in own if tenant in times[baseline]
             }
-            suite = suite_ratio(shared)
+            # tenants of one run share its luck
+            suite = suite_ratio(shared, shared_runs=True)
             if suite is not None:
                 found[arm] = asdict(suite)
     return found
