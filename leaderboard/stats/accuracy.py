@@ -7,9 +7,11 @@ import statistics
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from leaderboard.stats.student import normal_quantile, t_quantile
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ def wilson(successes: float, n: int, *, confidence: float = 0.95) -> tuple[float
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def clustered_accuracy(clusters: Mapping[Hashable, Sequence[float]], *, confidence: float = 0.95) -> Interval:
+def clustered_accuracy(clusters: Mapping[K, Sequence[float]], *, confidence: float = 0.95) -> Interval:
     """The mean accuracy of an arm, with an error that knows that items of one training run hang together.
 
     Args:
@@ -61,7 +63,7 @@ def clustered_accuracy(clusters: Mapping[Hashable, Sequence[float]], *, confiden
     return Interval(value=spread.mean, low=low, high=high, n=spread.seeds if spread.seeds > 1 else items)
 
 
-def over_runs(clusters: Mapping[Hashable, Sequence[float]], p: float) -> Spread:
+def over_runs(clusters: Mapping[K, Sequence[float]], p: float) -> Spread:
     """The mean of cluster means and t_p times its error; 0 of one seed, which tells nothing of others.
 
     Tenants are fixed, seeds are drawn: the error is that of the (seed, tenant) means around each tenant's own, on

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from leaderboard.stats.accuracy import over_runs
 from leaderboard.stats.student import normal_quantile
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +25,7 @@ class Parity:
     unit: Literal["seeds", "items"]
 
 
-def parity(
-    differences: Mapping[Hashable, Sequence[float]], margin: float, *, confidence: float = 0.95
-) -> Parity:
+def parity(differences: Mapping[K, Sequence[float]], margin: float, *, confidence: float = 0.95) -> Parity:
     """One-sided non-inferiority of paired item differences in [-1, 1], by training run.
 
     Args:
