@@ -34,8 +34,6 @@ TIMES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "tenant_p95": lambda f: f["tenant_completion"]["p95"],
 }
 """Times that can be compared; the first is the headline's."""
-NO_DOUBT = frozenset({"E124"})
-"""Flags that say nothing against the figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,7 +344,7 @@ def _judge(
         ),
         control=shown,
         flags=tuple(Flag(code=f.code, reason=f.reason) for f in warnings),
-        doubts=tuple(f"{f.code} {f.reason}" for f in warnings if f.code not in NO_DOUBT)
+        doubts=tuple(f"{f.code} {f.reason}" for f in warnings)
         + ((shown.doubt,) if shown is not None and shown.doubt else ()),
         accuracy={t: {name: after(name, t) for name in figures} for t in tenants},
         parity=parity(differences, margin),

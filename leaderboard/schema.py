@@ -317,20 +317,6 @@ class Warmup(Line):
     programs_compiled: Count
 
 
-class EarlierRun(Line):
-    """A run of the same experiment that this machine's ledger knows."""
-
-    run_id: Name
-    status: Name
-
-
-class Attempt(Line):
-    """How often this experiment was begun on this machine, this time included."""
-
-    number: Count
-    earlier: list[EarlierRun] = []
-
-
 class Integrity(Line):
     """Where the event chain ended: the sha256 of its last line, and its length."""
 
@@ -373,7 +359,6 @@ class RunHeader(Line):
     software: Json
     clock: Clock
     warmup: Warmup | None = None
-    attempt: Attempt | None = None
     settings: dict[str, Json] = {}
     """By hash: what arms were built with. Arms that can be compared share one."""
     runs: list[ArmRun] = []

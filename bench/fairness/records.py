@@ -1,4 +1,4 @@
-"""E122-E126, E131, E134, E171: nothing was left out of a record, and two records are of one experiment."""
+"""E122, E123, E126, E131, E134, E171: nothing was left out of a record, and two records are of one experiment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def whole(record: RunRecord, sides: list[Side]) -> Iterator[Finding]:
     yield from schedule.compiling(record)
     yield from _interleaved(record.header)
     yield from _gaps(sides)
-    yield from _attempts(record.header)
 
 
 def across(a: RunRecord, b: RunRecord) -> Iterator[Finding]:
@@ -100,17 +99,6 @@ def _gaps(sides: list[Side]) -> Iterator[Finding]:
                 f"{gap:.0f} s between {before.name} and {after.name} that no scoring, starting or compiling explains: "
                 "was a run left out, or the process stopped?",
             )
-
-
-def _attempts(header: RunHeader) -> Iterator[Finding]:
-    """E124: this experiment was not begun before on this machine, as far as its ledger knows."""
-    if header.attempt is not None and header.attempt.number > 1:
-        earlier = ", ".join(f"{run.run_id} ({run.status})" for run in header.attempt.earlier)
-        yield warning(
-            "E126",
-            "run.json",
-            f"attempt {header.attempt.number} of this experiment on this machine; before: {earlier}",
-        )
 
 
 def _devices(header: RunHeader) -> Any:

@@ -28,8 +28,7 @@ EXPLAIN: dict[str, str] = {
     "limits, latency, model, arms, staleness, sampling, learning rates, prompts read in the run itself.",
     "E123": "Every arm and seed of the plan is present and came to its end, and the seeds are those of the "
     "configuration and the round.",
-    "E124": "Every attempt is told: in a round without a gap, each with its outcome, and those that the ledger of "
-    "the machine knows.",
+    "E124": "Every attempt of a round is told, without a gap, each with its outcome.",
     "E125": "Programs that a model wrote ran in a sandbox of level L2 or L1.",
     "E126": "Between two arms there is time for scoring, starting and compiling, and none for a run that isn't told.",
     "E131": "Time runs forward in every process, the monotonic clock agrees with the wall clock within "
