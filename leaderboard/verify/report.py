@@ -166,5 +166,8 @@ def guarded(check: Iterable[Finding]) -> Iterator[Finding]:
         yield from check
     except RecordError as refused:
         yield error(refused.code, refused.place, refused.reason, refused.hint)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as odd:
+        # configuration and events hold free JSON: what no run writes there refuses the record, and stops no other check
+        yield error("E102", "run.json", f"a value that no run writes: {type(odd).__name__}: {str(odd)[:120]}")
     except OSError as unreadable:
         yield error("E101", Path(str(unreadable.filename)).name, f"can't be read: {unreadable.strerror}")

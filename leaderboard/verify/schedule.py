@@ -48,7 +48,9 @@ def evaluations(record: RunRecord) -> Iterator[Finding]:
         for line in view.evals:
             found[line.tenant][line.eval_id] = (line.version, line.samples)
         taken = Counter(
-            (str(e.value.get("tenant")), e.value.get("version")) for e in view.events if e.key == "snapshot"
+            (str(e.value.get("tenant")), str(e.value.get("version")))
+            for e in view.events
+            if e.key == "snapshot"
         )
         for tenant, last in limits.items():
             name = f"{view.arm}, seed {view.seed}, {tenant}"
@@ -66,7 +68,7 @@ def evaluations(record: RunRecord) -> Iterator[Finding]:
                 if samples != due:
                     said = f"eval {eval_id} after {samples} samples, version {version} had learnt from {due}"
                     yield error("E134", "evals.jsonl", f"{name}: {said}")
-                if taken and not taken[tenant, version]:
+                if taken and not taken[tenant, str(version)]:
                     yield error("E134", "evals.jsonl", f"{name}: no snapshot of version {version} was taken")
 
 

@@ -117,7 +117,7 @@ def _claims(header: RunHeader, config: Mapping[str, Any]) -> Iterator[tuple[str,
     yield (
         "the arms",
         sorted(a.arm for a in header.arms if a.repeats is None),
-        sorted(config.get("arms") or ()),
+        _names(config.get("arms")),
     )
     timetables = {arm.arm: _timetable(arm) for arm in header.arms}
     for arm in header.arms:
@@ -132,6 +132,10 @@ def _claims(header: RunHeader, config: Mapping[str, Any]) -> Iterator[tuple[str,
     yield "temperature", train.get("temperature"), config.get("temperature")
     yield "temperature of evaluation", evaluation.get("temperature"), 0.0
     yield "items of an evaluation", evaluation.get("items"), config.get("eval_items")
+
+
+def _names(value: Any) -> list[str]:
+    return sorted(map(str, value)) if isinstance(value, list) else []
 
 
 def _timetable(arm: ArmInfo) -> dict[str, Any]:
