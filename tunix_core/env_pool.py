@@ -114,7 +114,7 @@ class _FirstFailure:
     def __init__(self) -> None:
         self._told = threading.Event()
 
-    def tell(self, ticket: EpisodeTicket, error: Exception) -> None:
+    def tell(self, ticket: EpisodeTicket, error: BaseException) -> None:
         if not self._told.is_set():
             self._told.set()
             _log.warning(
@@ -289,7 +289,8 @@ class ThreadEnvPool:
             if wanted:
                 try:
                     env, fields = _call(env, self._factory, call.ticket, call.action)
-                except Exception as e:  # noqa: BLE001 - the border: whatever an environment raises becomes data
+                # SystemExit too: a library that calls sys.exit would end this thread, and nobody would answer
+                except (Exception, SystemExit) as e:  # noqa: BLE001 - the border: what an environment raises is data
                     self._first_failure.tell(call.ticket, e)
                     fields = {"error": f"{type(e).__name__}: {e}"}
             reply = EnvReply(ticket=call.ticket, t_start_ns=t0, t_end_ns=self._clock_ns(), **fields)

@@ -521,6 +521,13 @@ class Trainer:
         if turns:
             named = [f"{_name(r.ticket)} turn {r.turn_index}" for r in turns[:5]]
             waits.append(f"{len(turns)} turns of the sampler: {', '.join(named)}")
+        groups = [
+            f"{name} {ordinal} ({there} of {b.spec.group_size} there, {(self._clock() - since) / 1e9:.1f} s)"
+            for name, b in self._buffers.items()
+            for ordinal, there, since in b.incomplete
+        ]
+        if groups:
+            waits.append(f"so {len(groups)} groups are incomplete: {', '.join(groups[:5])}")
         if self._parked:
             waits.append(
                 f"{len(self._parked)} trajectories for room in the buffer: {self._buffer.bytes} of "

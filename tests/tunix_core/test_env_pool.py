@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import pytest
 
 from tunix_core.env_pool import EnvPool, EnvReply, InlineEnvPool, ThreadEnvPool
 from tunix_core.environment import EnvFactory
-from tunix_core.testing import EpisodeScript, ScriptedEnvs, constant
+from tunix_core.testing import EpisodeScript, ScriptedEnv, ScriptedEnvs, constant
 from tunix_core.types import EpisodeTicket
 
 TICKET = EpisodeTicket(
@@ -233,3 +234,18 @@ def test_waiting_is_oldest_first_and_a_wait_with_nothing_to_come_ends() -> None:
     with pool("inline", envs) as p:
         assert not p.wait(LONG_S)
         assert p.waiting == []
+
+
+def test_an_environment_that_exits_costs_its_episode_and_no_worker() -> None:
+    """sys.exit in a library would end the thread without a word, and its call would wait for its deadline."""
+
+    def factory(of: EpisodeTicket) -> ScriptedEnv:
+        if of.ordinal == 0:
+            sys.exit(3)
+        return ScriptedEnvs(lambda t: EpisodeScript())(of)
+
+    with pool("threads", factory, workers=1) as p:
+        p.open(ticket(0))
+        assert answers(p)[0].error == "SystemExit: 3"
+        p.open(ticket(1))
+        assert answers(p)[0].error is None
