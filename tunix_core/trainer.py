@@ -527,7 +527,7 @@ class Trainer:
             for ordinal, there, since in b.incomplete
         ]
         if groups:
-            waits.append(f"so {len(groups)} groups are incomplete: {', '.join(groups[:5])}")
+            waits.append(f"{len(groups)} groups are incomplete: {', '.join(groups[:5])}")
         if self._parked:
             waits.append(
                 f"{len(self._parked)} trajectories for room in the buffer: {self._buffer.bytes} of "

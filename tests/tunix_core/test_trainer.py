@@ -152,7 +152,7 @@ def test_a_run_that_cannot_move_says_what_it_waits_for_and_settles() -> None:
     words = str(caught.value)
     assert "no progress for 0.5 s" in words
     assert "environment calls: t" in words and "(scripted, 0." in words
-    assert "groups are incomplete: t0 0 (0 of " in words
+    assert "groups are incomplete: t" in words and " of 4 there, " in words
     fates = {e.trajectory.fate for e in recorder.endings}
     assert fates == {Fate.SURPLUS}
     for name in NAMES:
