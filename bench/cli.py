@@ -18,7 +18,7 @@ from bench.output import document, note, result
 VERSION = "0.1.0"
 EPILOG = (
     "Exit codes: 0 ok, 1 a run failed, 2 usage, 3 verification refused, 4 --require-…, 5 --fail-below, "
-    "6 a package or file is missing, 7 interrupted (what there is was kept), 130 and 143 by a signal."
+    "6 a package or file is missing, 7 interrupted ('bench resume' goes on), 130 and 143 by a signal."
 )
 
 app = typer.Typer(
@@ -107,6 +107,9 @@ def run(
     max_time: Annotated[float | None, typer.Option(help="Stop in order after so many seconds.")] = None,
     config: ConfigFile = None,
     set_: Sets = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on in --out if a run with these options was begun there.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; run nothing.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
     as_json: JsonFlag = False,
@@ -136,8 +139,26 @@ def run(
         "data": data,
         "max_time": max_time,
     }
-    value, text, code = command(config, set_ or [], flags, dry_run=dry_run, quiet=quiet or as_json)
+    value, text, code = command(
+        config, set_ or [], flags, dry_run=dry_run, quiet=quiet or as_json, resume=resume
+    )
     show("plan" if dry_run else "result", value, text, as_json)
+    raise typer.Exit(code)
+
+
+@app.command()
+def resume(
+    run: RunDir,
+    tracker: Annotated[str | None, typer.Option(help="Another than the run began with.")] = None,
+    max_time: Annotated[float | None, typer.Option(help="Stop in order after so many seconds.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Go on with a run that was interrupted or killed; what it had committed is kept."""
+    from bench.commands.run import resume_command
+
+    value, text, code = resume_command(run, max_time, tracker, quiet=quiet or as_json)
+    show("result", value, text, as_json)
     raise typer.Exit(code)
 
 
@@ -582,8 +603,8 @@ def invoke(argv: Sequence[str]) -> int:
         fault = fault_of(KeyboardInterrupt())
     except typer.Exit as end:
         return end.exit_code
-    except (typer.Abort, KeyboardInterrupt):
-        fault = fault_of(KeyboardInterrupt())
+    except (typer.Abort, KeyboardInterrupt) as end:
+        fault = fault_of(end if isinstance(end, KeyboardInterrupt) else KeyboardInterrupt())
     except BrokenPipeError:
         # the reader went away (`bench … | head`); what is still in the buffer has nowhere to go
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,13 +19,14 @@ from bench.arms import timetable
 from bench.config import RunConfig
 from bench.errors import UsageError
 from bench.output import note
-from bench.record import ArmResult, Sink
+from bench.record import ArmResult, Checkpointing, Sink
 from bench.shapes import buckets_for, grain_of, prefill_lanes
 from tasks import latency, sandbox
 from tasks.data.task import DataTask
 from tunix_core.clock import clock_ns
 from tunix_core.types import (
     EpisodeTicket,
+    Event,
     LoraSpec,
     LossSpec,
     OptimizerSpec,
@@ -145,6 +146,7 @@ def trainer_spec(prepared: Prepared, state: Path | None = None) -> TrainerSpec:
         buffer=BufferSpec(store=config.buffer if state else "memory"),
         checkpoint_dir=state,
         checkpoint_every=_checkpoint_every(config) if state else 0,
+        checkpoint_s=config.checkpoint_s if state else 0.0,
     )
 
 
@@ -153,11 +155,6 @@ def _checkpoint_every(config: RunConfig) -> int:
     if config.checkpoint_every is not None:
         return config.checkpoint_every
     return CHECKPOINT_EVERY if config.buffer == "durable" else 0
-
-
-def keeps_state(config: RunConfig) -> bool:
-    """Whether a run leaves, while it lasts, what it needs to go on after a kill."""
-    return config.buffer == "durable" or bool(config.checkpoint_every)
 
 
 def env_workers(config: RunConfig, tenants: int) -> int:
@@ -313,7 +310,12 @@ def _trainer(
 
 
 def run_arm(
-    prepared: Prepared, arm: str, seed: int, sink: Sink, should_stop: Callable[[], bool]
+    prepared: Prepared,
+    arm: str,
+    seed: int,
+    sink: Sink,
+    should_stop: Callable[[], bool],
+    checkpoints: Checkpointing | None = None,
 ) -> ArmResult:
     """Trains one (arm, seed), then scores its adapter snapshots; lines go to the sink as they come.
 
@@ -330,8 +332,15 @@ def run_arm(
     load_model(config.model)
     tenants = tenants_of(prepared, seed)
     compiled = compile_counter().real
-    state = sink.state_directory if keeps_state(config) else None
+    state = None if checkpoints is None else checkpoints.directory
     trainer = _trainer(prepared, arm, tenants, sink, should_stop, state=state)
+    if checkpoints is not None and checkpoints.resume:
+        restored = trainer.restore()
+        again = {name: list(ordinals) for name, ordinals in restored.redrawn.items()}
+        value = {"step": restored.step, "updates": dict(restored.updates), "redrawn": again}
+        sink.event(Event(key="resumed", t_ns=clock_ns(), value=value))
+        groups = sum(map(len, again.values()))
+        note(f"{arm} seed {seed}: restored after step {restored.step}, {groups} groups are drawn again")
     t1 = clock_ns()
     trainer.warm_up()
     t2 = clock_ns()

@@ -101,6 +101,11 @@ class RunConfig(BaseModel):
     compile_cache: str = Field(
         "auto", description="Folder of compiled programs for the next run; auto: the user's cache; off: none."
     )
+    checkpoint_s: float = Field(
+        60.0,
+        ge=0,
+        description="Between checkpoints to resume from; 0: only when the run is stopped in order.",
+    )
     max_time: float | None = Field(None, gt=0, description="Seconds after which the run is stopped in order.")
     tracker: Literal["auto", "none", "wandb", "trackio", "tensorboard"] = Field(
         "auto", description="auto: wandb with a key or WANDB_MODE."

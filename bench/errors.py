@@ -25,11 +25,15 @@ class Exit(enum.IntEnum):
     MISSING = 6
     """A package, file, device or credential is missing."""
     INTERRUPTED = 7
-    """Stopped on request; what was recorded until then is readable."""
+    """Stopped on request; what was recorded until then is readable, and `bench resume` goes on."""
     SIGINT = 130
     """Stopped by SIGINT before anything was saved."""
     SIGTERM = 143
-    """Stopped by SIGTERM."""
+    """Stopped by SIGTERM before anything was saved."""
+
+
+class Terminated(KeyboardInterrupt):
+    """A second SIGTERM: at once."""
 
 
 class BenchError(Exception):
@@ -88,6 +92,8 @@ def fault_of(error: BaseException) -> Fault:
     """Turns an exception of any part into what a user sees."""
     if isinstance(error, BenchError):
         return Fault(message=str(error), hint=error.hint, exit_code=error.exit_code, expected=True)
+    if isinstance(error, Terminated):
+        return Fault(message="terminated", hint="", exit_code=Exit.SIGTERM, expected=True)
     if isinstance(error, KeyboardInterrupt):
         return Fault(message="interrupted", hint="", exit_code=Exit.SIGINT, expected=True)
     if isinstance(error, ModuleNotFoundError) and not _own(error.name):

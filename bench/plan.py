@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bench.arms import labels, repeated, timetable
 from bench.config import Resolved, suite_info
 from bench.errors import UsageError
-from bench.recorder import state_directory
+from bench.resume import state_directory
 from bench.run import planned
 
 if TYPE_CHECKING:

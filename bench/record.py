@@ -13,6 +13,14 @@ from leaderboard import canonical
 from tunix_core.types import Event, Span, Trajectory, UpdateReport
 
 
+@dataclass(frozen=True, slots=True)
+class Checkpointing:
+    """Where the checkpoints of an (arm, seed) go, and whether it goes on from the newest there."""
+
+    directory: Path
+    resume: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalRecord:
     """One evaluated item of one adapter snapshot; `eval_id` 0 is before training."""
@@ -75,9 +83,6 @@ class ArmResult:
 
 class Sink(Protocol):
     """Receives the lines of one (arm, seed), in order of time, on the thread that drives it."""
-
-    state_directory: Path
-    """Where it keeps what it needs to go on after a kill, if it keeps that."""
 
     def event(self, event: Event) -> None:
         """A point in time."""

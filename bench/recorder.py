@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,22 +58,52 @@ COUNTS = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """How much of a record a resumed run goes on with."""
+
+    sizes: Mapping[str, int]
+    """Bytes by line file."""
+    event_head: str
+    event_count: int
+    warnings: tuple[str, ...]
+    nonfinite: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """What the kept lines hold of an (arm, seed) that is resumed."""
+
+    start_ns: int
+    stop_ns: int | None
+    """None where it was still training."""
+    consumed: Mapping[str, int]
+    """Rollouts learnt, by tenant."""
+
+
 class RunRecorder:
     """The run directory under construction. One thread drives it; a second one writes."""
 
     on_row: Callable[[Mapping[str, Any]], None] | None = None
     """Gets each row of metrics.jsonl once written, on the writing thread; trackers hang here."""
+    on_checkpoint: Callable[[str, int, int], None] | None = None
+    """Told of an (arm, seed) and the step of its checkpoint once every line before it is on the disk."""
 
-    def __init__(self, directory: Path) -> None:
-        """Creates the directory and its files.
+    def __init__(self, directory: Path, kept: Kept | None = None) -> None:
+        """Creates the directory and its files; or goes on with them, from where what is kept ends.
 
         Raises UsageError when it isn't empty or cannot be written; then nothing is left behind.
         """
         self.directory = directory
-        self.warnings: list[str] = []
-        self.nonfinite = 0
+        self.warnings: list[str] = list(kept.warnings) if kept else []
+        self.nonfinite = kept.nonfinite if kept else 0
         self._files: dict[str, LineFile] = {}
-        self._head, self._count = canonical.GENESIS, 0
+        self._head, self._count = (kept.event_head, kept.event_count) if kept else (canonical.GENESIS, 0)
+        if kept:
+            self._made: list[Path] = []
+            self._files |= {name: LineFile(directory / name, keep=size) for name, size in kept.sizes.items()}
+            self._writer = Writer()
+            return
         self._made = [path for path in (directory, *directory.parents) if not path.exists()]
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -90,6 +121,11 @@ class RunRecorder:
         self._writer = Writer()
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each line file; those of a point in time on the writing thread, or once drained."""
+        return {name: file.size for name, file in self._files.items()}
+
+    @property
     def event_head(self) -> str:
         """sha256 of the last event's line; final once closed."""
         return self._head
@@ -100,10 +136,17 @@ class RunRecorder:
         return self._count
 
     def sink(
-        self, arm: str, seed: int, on_update: Callable[[UpdateReport], None] = lambda report: None
+        self,
+        arm: str,
+        seed: int,
+        on_update: Callable[[UpdateReport], None] = lambda report: None,
+        begun: Begun | None = None,
     ) -> ArmSink:
-        """Where one (arm, seed) writes to; `on_update` hears of each update at once."""
-        return ArmSink(self, arm, seed, on_update)
+        """Where one (arm, seed) writes to; `on_update` hears of each update at once.
+
+        `begun` is what the record has of it already, where it is resumed.
+        """
+        return ArmSink(self, arm, seed, on_update, begun)
 
     def queue(self, job: Callable[[], None]) -> None:
         """Has the writing thread do something after all that was queued before; raises RecordingError."""
@@ -127,6 +170,12 @@ class RunRecorder:
         self.write_line("metrics.jsonl", written)
         if self.on_row is not None:
             self.on_row(written)
+
+    def write_checkpoint(self, arm: str, seed: int, step: int) -> None:
+        """Syncs, then tells of a checkpoint; for jobs on the writing thread."""
+        self.write_sync()
+        if self.on_checkpoint is not None:
+            self.on_checkpoint(arm, seed, step)
 
     def write_sync(self) -> None:
         """Everything written so far is on the disk when this returns; for jobs on the writing thread."""
@@ -180,33 +229,44 @@ class RunRecorder:
         self.nonfinite += 1
 
 
-def state_directory(run: Path) -> Path:
-    """Where a run keeps what it needs to go on: checkpoints, and the durable buffer."""
-    return run.with_name(f"{run.name}.state")
-
-
 class ArmSink:
     """The recorder as one (arm, seed) sees it."""
 
     def __init__(
-        self, recorder: RunRecorder, arm: str, seed: int, on_update: Callable[[UpdateReport], None]
+        self,
+        recorder: RunRecorder,
+        arm: str,
+        seed: int,
+        on_update: Callable[[UpdateReport], None],
+        begun: Begun | None = None,
     ) -> None:
         self._recorder, self.arm, self.seed, self._on_update = recorder, arm, seed, on_update
         self._tag = {"arm": arm, "seed": seed}
-        # beside the record and not in it: a record is sealed and small, this is neither
-        self.state_directory = state_directory(recorder.directory) / f"{arm}.s{seed}"
-        self._start_ns = 0
-        self._consumed: dict[str, int] = {}
+        self._begun = begun
+        self._start_ns = begun.start_ns if begun else 0
+        self._consumed: dict[str, int] = dict(begun.consumed) if begun else {}
         self._scores: dict[tuple[str, int], list[EvalRecord]] = {}
 
     def event(self, event: Event) -> None:
-        """Appends to the hash chain."""
+        """Appends to the hash chain; a window that the record has is not opened or closed again."""
+        begun = self._begun
+        if begun and (event.key == "run_start" or (event.key == "run_stop" and begun.stop_ns is not None)):
+            return
         if event.key == "run_start":
             self._start_ns = event.t_ns
         if event.key in ("run_start", "run_stop"):
             # both clocks at both ends of the window: a clock that was paused in between is found out
             event = dataclasses.replace(event, value={**event.value, "wall_utc": time.time()})
         self._recorder.queue(partial(self._recorder.write_event, self._tag, event))
+        if event.key == "checkpoint":
+            told = (self.arm, self.seed, int(event.value["step"]))
+            self._recorder.queue(partial(self._recorder.write_checkpoint, *told))
+
+    def window(self, start_ns: int, stop_ns: int) -> tuple[int, int]:
+        """The window of this (arm, seed): the trainer's, but where an earlier process opened or closed it."""
+        if self._begun is None:
+            return start_ns, stop_ns
+        return self._begun.start_ns, stop_ns if self._begun.stop_ns is None else self._begun.stop_ns
 
     def span(self, span: Span) -> None:
         """One line of spans.jsonl."""

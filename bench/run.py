@@ -7,7 +7,6 @@ import importlib.metadata
 import os
 import platform
 import secrets
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,11 +21,12 @@ import tasks
 from bench import models
 from bench.arms import labels, repeated, timetable
 from bench.config import Resolved, RunConfig, suite_info
-from bench.errors import RecordingError
+from bench.errors import RecordingError, Terminated
 from bench.progress import Progress
-from bench.record import ArmResult
-from bench.recorder import RunRecorder, state_directory
+from bench.record import ArmResult, Checkpointing
+from bench.recorder import RunRecorder
 from bench.report import write_figure
+from bench.resume import Journal, Point
 from bench.secret import scrubbed
 from bench.trackers.base import Tracker
 from bench.trackers.conclusion import conclude
@@ -94,7 +94,7 @@ class Stop:
             del frame
             again, self.signal = self.signal is not None, number
             if again:
-                raise KeyboardInterrupt
+                raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
             # no stream: the interrupted code may be in the middle of writing to it
             os.write(2, b"stopping after this step (a compilation may take a minute); once more: at once\n")
 
@@ -136,41 +136,49 @@ def run(
     open_tracker: Callable[[Mapping[str, Any]], Tracker],
     limit_applied: bool = False,
     warm_up: Callable[[Prepared, Callable[[], bool]], Mapping[str, Any]] | None = None,
+    journal: Journal | None = None,
+    point: Point | None = None,
 ) -> RunRecord:
     """Runs the whole matrix and seals the directory; the record tells how it ended.
 
-    `warm_up` is done once before the first arm's clock, where there are arms to compare.
+    `warm_up` is done once before the first arm's clock, where there are arms to compare. With a `journal` the
+    run can be resumed, whatever ends it; with a `point` it goes on from there.
 
     Whatever ends an (arm, seed) early (a signal, a stalled environment, a full disk): what was recorded
     before it stays, and the directory is sealed all the same. Raises UsageError, with nothing written, if the
     directory can't be used, and RecordingError if even the end can't be written.
     """
-    recorder = RunRecorder(directory)
+    recorder = RunRecorder(directory, point.kept if point else None)
     try:
-        header = first_header(resolved, prepared, run_id, command, limit_applied)
-        recorder.write_json("system.json", system())
-        if (spellings := models.spellings(resolved.config.model)) is not None:
-            recorder.write_json("vocabulary.json", {"spellings": spellings})
+        if point is None:
+            header = first_header(resolved, prepared, run_id, command, limit_applied)
+            recorder.write_json("system.json", system())
+            if (spellings := models.spellings(resolved.config.model)) is not None:
+                recorder.write_json("vocabulary.json", {"spellings": spellings})
+        else:
+            header = point.header
         recorder.write_header(header)
         # not earlier: a tracker that has started has left its own traces
         tracker = open_tracker(header)
     except BaseException:
-        recorder.discard()
+        if point is None:
+            recorder.discard()
         raise
     recorder.on_row = tracker.log
     if warm_up is not None and len(planned(resolved.config)) > 1:
         progress.note("warming up: what a process does only once, before any arm is timed")
         try:
-            header["warmup"] = dict(warm_up(prepared, stop.asked))
+            done = dict(warm_up(prepared, stop.asked))
+            header["warmup"] = header.get("warmup") or done
         except TunixError as e:
             # the arms would fail the same way; the record of the first says so
             recorder.warnings.append(f"warm-up: {type(e).__name__}: {e}")
-    outcome = _matrix(resolved, prepared, recorder, run_arm, stop, progress)
+    outcome = _matrix(resolved, prepared, recorder, run_arm, stop, progress, journal, point)
     _end(recorder, header, outcome, tracker, resolved.config.tracker)
     if outcome.defect is not None:
         raise outcome.defect
-    if outcome.status == "success":
-        shutil.rmtree(state_directory(directory), ignore_errors=True)  # nothing is left to go on with
+    if journal is not None and outcome.status == "success":
+        journal.remove()
     return RunRecord.open(directory)
 
 
@@ -181,17 +189,30 @@ def _matrix(
     run_arm: Callable[..., ArmResult],
     stop: Stop,
     progress: Progress,
+    journal: Journal | None = None,
+    point: Point | None = None,
 ) -> Outcome:
-    outcome = Outcome()
+    outcome = Outcome(runs=list(point.runs), settings=dict(point.settings)) if point else Outcome()
+    done = {(run["arm"], run["seed"]) for run in outcome.runs}
+    if journal is not None:
+        recorder.on_checkpoint = lambda arm, seed, step: journal.mark(arm, seed, step, recorder)
     for arm, seed in planned(resolved.config):
+        if (arm, seed) in done:
+            continue
+        begun = point.begun if point and point.at and point.at[:2] == (arm, seed) else None
+        more = (
+            {}
+            if journal is None
+            else {"checkpoints": Checkpointing(journal.checkpoints(arm, seed), begun is not None)}
+        )
         name = f"{arm} seed {seed}"
         if stop.asked():
             outcome.end("interrupted", f"{stop.reason()} before {name}")
             break
         progress.begin(arm, seed)
-        sink = recorder.sink(arm, seed, progress.update)
+        sink = recorder.sink(arm, seed, progress.update, begun)
         try:
-            result = run_arm(prepared, arm, seed, sink, stop.asked)
+            result = run_arm(prepared, arm, seed, sink, stop.asked, **more)
             sink.finish()
         except KeyboardInterrupt:
             outcome.end("interrupted", f"{stop.reason()} during {name}")
@@ -203,11 +224,12 @@ def _matrix(
             outcome.end("error", f"{name}: {type(e).__name__}: {e}")
             outcome.defect = e
             break
-        entry = result.as_run(arm, seed)
+        start, end = sink.window(result.t_start_ns, result.t_stop_ns)
+        entry = result.as_run(arm, seed) | {"t_start_ns": start, "t_stop_ns": end}
         outcome.runs.append(entry)
         if entry["settings_sha256"] is not None:
             outcome.settings[entry["settings_sha256"]] = dict(result.settings)
-        seconds = (result.t_stop_ns - result.t_start_ns) / 1e9
+        seconds = (end - start) / 1e9
         progress.note(f"{name}: {result.status} after {seconds:.1f} s")
         if result.status != "success":
             why = stop.reason() if result.status == "interrupted" else result.status
@@ -216,6 +238,14 @@ def _matrix(
         if not any(books["consumed"]["rollouts"] for books in result.ledger.values()):
             outcome.end("error", f"{name}: no rollout could be learnt from; all of them errored")
             break
+        if journal is not None:
+            try:
+                recorder.queue(recorder.write_sync)
+                recorder.drain()
+            except RecordingError as e:
+                outcome.end("error", f"{name}: {e}")
+                break
+            journal.done(outcome.runs, outcome.settings, recorder)
     return outcome
 
 

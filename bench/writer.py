@@ -19,10 +19,18 @@ QUEUED = 20_000
 class LineFile:
     """An append-only file that never ends in a torn line, but for a crash of the machine."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, keep: int | None = None) -> None:
+        """Makes a new file; or goes on with one that is there, of which so many bytes are kept."""
         self._path = path
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._size = 0
+        new = os.O_CREAT | os.O_EXCL if keep is None else 0
+        self._fd = os.open(path, os.O_WRONLY | new | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._size = keep or 0
+        os.ftruncate(self._fd, self._size)
+
+    @property
+    def size(self) -> int:
+        """Bytes of whole lines."""
+        return self._size
 
     def append(self, line: bytes) -> None:
         """Writes one line; OSError leaves the file as it was."""

@@ -47,7 +47,8 @@ class EventLine(Line):
     Lines are in order of t_ns. Keys: run_start {wall_utc}, run_stop {status, recompiles, wall_utc}, group.complete,
     adapter.published {tenant, version, sha256}, snapshot {tenant, version, samples, t_ns}, tenant.stopped,
     self_check {tenant, ratio_min, ratio_mean, ratio_max, mean_gap, loss_tokens, sampled_tokens},
-    rollout.filtered {tenant, ordinal, sample_index, tokens, reason}, compile {fun_name, seconds, cached}, warning.
+    rollout.filtered {tenant, ordinal, sample_index, tokens, reason}, checkpoint {step, blocked_ns},
+    resumed {step, updates, redrawn}, compile {fun_name, seconds, cached}, warning.
     """
 
     seq: Count
@@ -308,6 +309,20 @@ class ArmRun(Line):
     adapters: dict[str, AdapterHashes]
 
 
+class Resumption(Line):
+    """A process that went on where an earlier one had stopped; what lies between counts on the clock."""
+
+    arm: Name
+    seed: Int
+    step: Count | None
+    """Learner steps that were kept of this (arm, seed); null where it began anew."""
+    stopped_ns: Nanoseconds
+    """The last the earlier process had recorded."""
+    resumed_ns: Nanoseconds
+    dropped_lines: Count
+    """Recorded after the step that was kept, and done again."""
+
+
 class Warmup(Line):
     """What was done once, before any arm's clock: loading, compiling, one unrecorded update."""
 
@@ -359,6 +374,7 @@ class RunHeader(Line):
     software: Json
     clock: Clock
     warmup: Warmup | None = None
+    resumed: list[Resumption] = []
     settings: dict[str, Json] = {}
     """By hash: what arms were built with. Arms that can be compared share one."""
     runs: list[ArmRun] = []

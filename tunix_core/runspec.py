@@ -48,6 +48,8 @@ class TrainerSpec:
     checkpoint_dir: Path | None = None
     checkpoint_every: int = 0
     """Learner steps between two checkpoints; 0 = only one, when the run ends or is interrupted."""
+    checkpoint_s: float = 0.0
+    """Seconds between two checkpoints, whatever the steps; 0 = by steps alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,6 +131,7 @@ class Trainer:
         self._snapshots: list[Snapshot] = []
         self._update_id = 0
         self._in_window = False
+        self._saved_ns = 0
         self._inbox = Inbox()
         self._redraw: dict[str, tuple[int, ...]] = {}
         self._restored = False
@@ -200,39 +201,21 @@ class Trainer:
             if name not in known:
                 self._snapshot(name)
         compiles = self._compiles.names()
-        t_start = self._clock()
+        t_start = self._saved_ns = self._clock()
         self._in_window = True
         self._event("run_start", {"tenants": list(self._buffers)})
-        interrupted = False
         try:
-            self._draw_again()
-            last_progress = self._clock()
-            while self._inbox or not all(b.view.finished for b in self._buffers.values()):
-                if self._should_stop():
-                    interrupted = True
-                    break
-                if self._turn():
-                    last_progress = self._clock()
-                else:
-                    self._wait(last_progress)
-            # before what is in flight is booked as surplus: a resumed run still has to learn it
-            self._save()
+            interrupted = self._train()
+            t_stop = self._clock()
+            recompiles = dict(self._compiles.names() - compiles)
+            self._in_window = False
+            stopped = {n: b.stopped for n, b in self._buffers.items() if b.stopped}
+            status = "interrupted" if interrupted else "tenant_stopped" if stopped else "success"
+            self._event("run_stop", {"status": status, "recompiles": recompiles})
+            if not interrupted:
+                self._save()  # the clock has stopped; for whoever still has to score the snapshots
         finally:
-            self._settle()
-            self._pool.shutdown()
-            self._inbox.close()
-            saved = None
-            if self._checkpoints is not None:
-                self._checkpoints.wait()
-                saved = self._checkpoints.latest
-                self._checkpoints.close()
-            self._buffer.shut(saved)
-        t_stop = self._clock()
-        recompiles = dict(self._compiles.names() - compiles)
-        self._in_window = False
-        stopped = {n: b.stopped for n, b in self._buffers.items() if b.stopped}
-        status = "interrupted" if interrupted else "tenant_stopped" if stopped else "success"
-        self._event("run_stop", {"status": status, "recompiles": recompiles})
+            self._let_go()
         return TrainResult(
             status=status,
             reason="; ".join(f"{n}: {why}" for n, why in stopped.items()),
@@ -243,6 +226,38 @@ class Trainer:
             snapshots=tuple(self._snapshots),
             recompiles=recompiles,
         )
+
+    def _train(self) -> bool:
+        """Turns until all is learnt; True if it was interrupted before. Books are settled either way."""
+        interrupted = False
+        try:
+            self._draw_again()
+            last_progress = self._clock()
+            while not interrupted and (
+                self._inbox or not all(b.view.finished for b in self._buffers.values())
+            ):
+                if self._should_stop():
+                    interrupted = True
+                elif self._turn():
+                    last_progress = self._clock()
+                else:
+                    self._wait(last_progress)
+            # before what is in flight is booked as surplus: a resumed run still has to learn it
+            if interrupted:
+                self._save()
+        finally:
+            self._settle()
+            self._pool.shutdown()
+            self._inbox.close()
+        return interrupted
+
+    def _let_go(self) -> None:
+        saved = None
+        if self._checkpoints is not None:
+            self._checkpoints.wait()
+            saved = self._checkpoints.latest
+            self._checkpoints.close()
+        self._buffer.shut(saved)
 
     def _turn(self) -> bool:
         """One round: requests, environment answers, admissions, then one piece of device work. Whether any was."""
@@ -264,8 +279,7 @@ class Trainer:
                     self._record(group, None)
             if plan.tenants:
                 self._learn(plan.tenants)
-                every = self.spec.checkpoint_every
-                if self._buffer.overdue or (every and self._update_id % every == 0):
+                if self._checkpoint_due():
                     self._save()
             return True
         if self.sampler.busy:
@@ -458,12 +472,17 @@ class Trainer:
         self._buffer.acknowledge(self._checkpoints.latest)
         if self._checkpoints.latest == self._update_id:
             return
-        t0 = self._clock()
+        self._saved_ns = t0 = self._clock()
         resume.save(
             self._checkpoints, self._update_id, self.learner, self._buffers, self._snapshots, self._identity()
         )
         self._buffer.seal(self._update_id)
         self._event("checkpoint", {"step": self._update_id, "blocked_ns": self._clock() - t0})
+
+    def _checkpoint_due(self) -> bool:
+        every, seconds = self.spec.checkpoint_every, self.spec.checkpoint_s
+        by_time = seconds and self._clock() - self._saved_ns >= seconds * 1e9
+        return bool(self._buffer.overdue or by_time or (every and self._update_id % every == 0))
 
     def _identity(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to be this run's."""

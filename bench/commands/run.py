@@ -1,44 +1,149 @@
-"""`bench run`."""
+"""`bench run` and `bench resume`."""
 
 from __future__ import annotations
 
-import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from bench import trackers
-from bench.compose import prepare
-from bench.config import environment, resolve
+from bench.compose import Prepared, prepare
+from bench.config import Resolved, RunConfig, environment, resolve
 from bench.errors import Exit, RejectedError, UsageError
 from bench.output import note
 from bench.plan import check_out, describe, limited, text
 from bench.progress import Progress
-from bench.run import Stop, run, ulid
-from leaderboard.records import RunRecord
+from bench.resume import Journal, Point, config_of, drift
+from bench.run import Stop, first_header, run, ulid
+from leaderboard.records import RunRecord, parse
+from tunix_core.clock import go_on_from
 
 
 def command(
-    file: Path | None, sets: Sequence[str], flags: Mapping[str, Any], *, dry_run: bool, quiet: bool
+    file: Path | None,
+    sets: Sequence[str],
+    flags: Mapping[str, Any],
+    *,
+    dry_run: bool,
+    quiet: bool,
+    resume: bool = False,
 ) -> tuple[dict[str, Any], str, int]:
-    """Plans, runs, and returns (JSON, text, exit code)."""
-    from bench import compose, table
-
+    """Plans, runs, and returns (JSON, text, exit code); with `resume`, goes on in an --out that was begun."""
     resolved = limited(resolve(file, environment(), sets, flags))
     config = resolved.config
+    if resume and not config.out:
+        raise UsageError("--resume without --out", "name the folder of the run")
     run_id = ulid()
-    directory = Path(config.out) if config.out else Path("runs") / run_id
+    directory = Path(config.out).expanduser() if config.out else Path("runs") / run_id
+    if resume and (directory / "run.json").is_file():
+        return _go_on(directory, resolved, quiet=quiet)
     check_out(directory)
-    trackers.check(config.tracker)
-    if config.require_tracker and trackers.chosen(config.tracker, environment()) == "none":
-        hint = "--tracker wandb, trackio or tensorboard"
-        raise UsageError("require_tracker is set, and there is no tracker", hint)
+    _check_tracker(config)
     prepared = prepare(config)
     if dry_run:
         plan = describe(resolved, prepared, directory)
         return plan, text(plan), Exit.OK
+    journal = Journal(directory)
+    try:
+        return _execute(resolved, prepared, directory, run_id, journal, None, quiet=quiet)
+    finally:
+        journal.close()
+        _forget(journal, directory)
+
+
+def resume_command(
+    directory: Path, max_time: float | None, tracker: str | None, *, quiet: bool
+) -> tuple[dict[str, Any], str, int]:
+    """Goes on with a run that was stopped or killed, by the configuration in its record."""
+    path = directory / "run.json"
+    if not path.is_file():
+        raise UsageError(f"{directory} holds no run.json", "nothing was begun there: 'bench run'")
+    header = parse(path.read_bytes(), "run.json")
+    values = {**config_of(header), "max_time": max_time, **({"tracker": tracker} if tracker else {})}
+    try:
+        config = RunConfig.model_validate(values)
+    except ValidationError as e:
+        first = e.errors(include_url=False)[0]
+        raise UsageError(
+            f"{path}: config.{first['loc'][0]}: {first['msg']}", "another version wrote it?"
+        ) from e
+    resolved = Resolved(config=config, set_by=header["set_by"])
+    return _go_on(directory, resolved, quiet=quiet)
+
+
+def _go_on(directory: Path, resolved: Resolved, *, quiet: bool) -> tuple[dict[str, Any], str, int]:
+    _check_tracker(resolved.config)
+    journal = Journal(directory)
+    try:
+        point = journal.find()
+        prepared = prepare(resolved.config)
+        command, limit = point.header["command"], point.header["limit_applied"]
+        now = first_header(resolved, prepared, point.header["run_id"], command, limit)
+        if found := drift(point.header, now):
+            hint = "resume with what it was begun with, or start a new run"
+            raise UsageError(f"{directory} was begun with something else: {'; '.join(found[:5])}", hint)
+        since = time.time() - point.header["clock"]["wall_start_utc"]
+        now_ns = point.header["clock"]["monotonic_start_ns"] + int(since * 1e9)
+        if now_ns <= point.stopped_ns:
+            raise UsageError("the clock of this machine is behind the record's last line", "set the clock")
+        go_on_from(now_ns)
+        _disclose(point, now_ns)
+        journal.clear(point)
+        return _execute(resolved, prepared, directory, point.header["run_id"], journal, point, quiet=quiet)
+    finally:
+        journal.close()
+
+
+def _disclose(point: Point, now_ns: int) -> None:
+    """Into the header, and onto stderr: what is kept, what is done again, how long nothing ran."""
+    header, at = point.header, point.at
+    done = {(run["arm"], run["seed"]) for run in point.runs}
+    arm, seed = at[:2] if at else next(tuple(pair) for pair in header["order"] if tuple(pair) not in done)
+    step = at[2] if at else None
+    entry = {"arm": arm, "seed": seed, "step": step, "stopped_ns": point.stopped_ns, "resumed_ns": now_ns}
+    header["resumed"] = [*header.get("resumed", []), entry | {"dropped_lines": point.dropped_lines}]
+    header |= {"status": "running", "status_reason": "", "runs": point.runs, "results": {}, "tracker": {}}
+    header["integrity"] = {"event_head": "0" * 64, "event_count": 0}
+    header["clock"] |= {"wall_stop_utc": None, "monotonic_stop_ns": None}
+    where = "begins anew" if step is None else f"goes on after step {step}"
+    note(
+        f"resumed: {len(point.runs)} of {len(header['order'])} (arm, seed) are done; {arm} seed {seed} {where}; "
+        f"{point.dropped_lines} lines recorded later are dropped and done again; "
+        f"{(now_ns - point.stopped_ns) / 1e9:.1f} s in which nothing ran count on the clock"
+    )
+
+
+def _check_tracker(config: RunConfig) -> None:
+    trackers.check(config.tracker)
+    if config.require_tracker and trackers.chosen(config.tracker, environment()) == "none":
+        hint = "--tracker wandb, trackio or tensorboard"
+        raise UsageError("require_tracker is set, and there is no tracker", hint)
+
+
+def _forget(journal: Journal, directory: Path) -> None:
+    """A run that ended before its first header left nothing to resume."""
+    if not (directory / "run.json").is_file():
+        journal.remove()
+
+
+def _execute(
+    resolved: Resolved,
+    prepared: Prepared,
+    directory: Path,
+    run_id: str,
+    journal: Journal,
+    point: Point | None,
+    *,
+    quiet: bool,
+) -> tuple[dict[str, Any], str, int]:
+    from bench import compose, table
+
+    config = resolved.config
     stop = Stop(max_time_s=config.max_time)
     with stop.listening(), Progress(config, enabled=not quiet) as progress:
         record = run(
@@ -53,10 +158,12 @@ def command(
             progress=progress,
             open_tracker=partial(trackers.open_tracker, config.tracker, directory=directory),
             limit_applied=config.limit is not None,
+            journal=journal,
+            point=point,
         )
     header = record.header
     if header.status != "success":
-        note(f"{header.status}: {header.status_reason}")
+        note(f"{header.status}: {header.status_reason}; 'bench resume {directory}' goes on")
     value = {
         "ok": header.status == "success",
         "run": str(directory),
@@ -66,7 +173,7 @@ def command(
         "warnings": header.warnings,
         **table.as_dict(record),
     }
-    code = exit_code(header.status, stop.signal)
+    code = exit_code(header.status)
     if config.require_tracker and code == Exit.OK and not _mirrored(header.tracker):
         note(f"a whole mirror is required, and the tracker is: {header.tracker['status']}")
         code = Exit.REQUIRED
@@ -100,10 +207,10 @@ def conclusion(record: RunRecord) -> tuple[list[str], dict[str, Any]]:
     return lines, value
 
 
-def exit_code(status: str, signal_number: int | None) -> int:
+def exit_code(status: str) -> int:
     """What a run that left a record ends the process with."""
     if status == "interrupted":
-        return Exit.SIGTERM if signal_number == signal.SIGTERM else Exit.INTERRUPTED
+        return Exit.INTERRUPTED
     return Exit.OK if status in ("success", "target_missed") else Exit.FAILED
 
 

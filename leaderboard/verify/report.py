@@ -38,6 +38,7 @@ EXPLAIN: dict[str, str] = {
     "E133": "What was compiled while the clock ran is counted, no arm alone found it in a cache, and before their "
     "clocks all arms that are compared found their programs compiled, or none did.",
     "E134": "Evaluations took place at the scheduled versions and no others, with the samples learnt until then.",
+    "E135": "Where a run was resumed run.json says so, and nothing is recorded in the time between.",
     "E141": "Device spans have a length, don't overlap or touch on one device, lie inside the run, do no more "
     "useful work than they executed, and begin and end with the turns, updates and publications they made.",
     "E142": "Utilization, time and the other reported figures recompute from the lines, and so does metrics.jsonl.",
@@ -74,6 +75,7 @@ EXPLAIN: dict[str, str] = {
     "E191": "Replayed: recorded log-probabilities are those that the submitted adapters give.",
     "W202": "The run was cut short by --limit: it is shown as such and not ranked.",
     "W203": "Only one seed: no interval can be given.",
+    "W205": "The run was interrupted and resumed: the time it stood still counts on its clock.",
     "W204": "Some rollouts or evaluated items errored; they were counted, not re-graded.",
 }
 

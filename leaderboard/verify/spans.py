@@ -77,10 +77,12 @@ def pinned(record: RunRecord) -> Iterator[Finding]:
     rollouts = {id(line): number for number, line in enumerate(record.rollouts, start=1)}
     updates = {id(line): number for number, line in enumerate(record.updates, start=1)}
     for view in record.views:
-        yield from _turns(view, rollouts)
-        yield from _sampling(view, numbers)
         yield from _training(view, numbers, updates)
         yield from _publications(view, numbers)
+        if any(event.key == "resumed" for event in view.events):
+            continue  # W205: turns under way when the earlier process ended are in no line, their passes are
+        yield from _turns(view, rollouts)
+        yield from _sampling(view, numbers)
         yield from _tokens(view)
         yield from _prompts(view)
 

@@ -121,7 +121,7 @@ def _event_window(view: ArmView) -> Iterator[Finding]:
     for event in view.events:
         # compiling and the first snapshot come before the clock starts; only warnings come after it stops
         early = event.key in ("compile", "warning", "snapshot")
-        late = event.t_ns > view.stop_ns and event.key != "warning"
+        late = event.t_ns > view.stop_ns and event.key not in ("warning", "checkpoint", "resumed")
         if late or (event.t_ns < view.start_ns and not early):
             yield error(
                 "E132", f"events.jsonl:{event.seq + 1}", f"{event.key} outside run_start and run_stop"

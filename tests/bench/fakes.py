@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ import numpy as np
 
 import tasks
 from bench.compose import Prepared, tenants_of
-from bench.record import ArmResult, EvalRecord, Sink
+from bench.record import ArmResult, Checkpointing, EvalRecord, Sink
 from tunix_core.clock import clock_ns
 from tunix_core.model.lora import factors_sha256
 from tunix_core.tenant import Ledger, draw, tickets
@@ -46,11 +47,17 @@ class ScriptedArms:
     now: int = 0
 
     def __call__(
-        self, prepared: Prepared, arm: str, seed: int, sink: Sink, should_stop: Callable[[], bool]
+        self,
+        prepared: Prepared,
+        arm: str,
+        seed: int,
+        sink: Sink,
+        should_stop: Callable[[], bool],
+        checkpoints: Checkpointing | None = None,
     ) -> ArmResult:
         self.played.append((arm, seed))
         self.now = max(self.now, clock_ns()) + 100 * MS
-        return _Play(self, prepared, arm, seed, sink, should_stop).run()
+        return _Play(self, prepared, arm, seed, sink, should_stop, checkpoints).run()
 
 
 @dataclass
@@ -61,6 +68,7 @@ class _Play:
     seed: int
     sink: Sink
     should_stop: Callable[[], bool]
+    checkpoints: Checkpointing | None = None
 
     @property
     def round_ms(self) -> int:
@@ -69,20 +77,26 @@ class _Play:
     def run(self) -> ArmResult:
         tenants = tenants_of(self.prepared, self.seed)
         ledgers = {t.tenant_id: Ledger(t.tenant_id) for t in tenants}
-        done = dict.fromkeys(ledgers, 0)
+        begin = 0
         for tenant in tenants:
             self.sink.adapter(tenant.tenant_id, "initial", 0, FACTORS)
         snapshots = [(t, 0, 0, self.script.now) for t in tenants]
+        if self.checkpoints is not None and self.checkpoints.resume:
+            begin, ledgers, times = self._restore()
+            snapshots = [(t, 0, 0, at) for t, at in zip(tenants, times, strict=True)]
+            self._event("resumed", {"step": begin, "updates": {}, "redrawn": {}})
+        done = dict.fromkeys(ledgers, begin)
         start = self._tick(5)
         self._event("run_start", {"tenants": list(ledgers)})
         status = "success"
-        for k in range(self.prepared.config.updates):
+        for k in range(begin, self.prepared.config.updates):
             self.script.before_update(self.arm, self.seed, k)
             if self.should_stop():
                 status = "interrupted"
                 break
             self._update(k, tenants, ledgers)
             done = dict.fromkeys(ledgers, k + 1)
+            self._save(k + 1, ledgers, [at for *_, at in snapshots])
         stop = self._tick(5)
         self._event("run_stop", {"status": status, "recompiles": {}})
         if status == "success":
@@ -104,6 +118,18 @@ class _Play:
             updates=done,
             adapters={name: {"initial_sha256": SHA, "final_sha256": SHA} for name in ledgers},
         )
+
+    def _save(self, step: int, ledgers: dict[str, Ledger], times: list[int]) -> None:
+        if self.checkpoints is not None:
+            folder = self.checkpoints.directory / str(step)
+            folder.mkdir(parents=True)
+            (folder / "state").write_bytes(pickle.dumps((step, ledgers, times)))
+            self._event("checkpoint", {"step": step, "blocked_ns": 0})
+
+    def _restore(self) -> tuple[int, dict[str, Ledger], list[int]]:
+        assert self.checkpoints is not None
+        newest = max(int(path.name) for path in self.checkpoints.directory.iterdir())
+        return pickle.loads((self.checkpoints.directory / str(newest) / "state").read_bytes())
 
     def _update(self, k: int, tenants: tuple[TenantSpec, ...], ledgers: dict[str, Ledger]) -> None:
         version = k if self.arm != "A1" else max(0, k - 1)

@@ -178,7 +178,7 @@ def test_commands_on_what_is_not_there_are_usage_errors(
     assert said in err and err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 7), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 7), (signal.SIGTERM, 7)])
 def test_a_signal_ends_in_a_readable_record(
     invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
 ) -> None:

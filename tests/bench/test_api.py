@@ -1,0 +1,89 @@
+"""The functions of `bench` are its commands: same results, same refusals; and importing them costs nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bench
+from bench import cli, compose
+from bench.errors import RejectedError, UsageError
+from leaderboard.errors import RecordError
+from tests.bench.fakes import ScriptedArms
+from tests.bench.test_cli import RUN
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = {
+    "tasks": ["math", "search"],
+    "updates": 2,
+    "eval_items": 4,
+    "tracker": "none",
+    "group_size": 2,
+    "groups_per_update": 2,
+}
+
+
+@pytest.fixture(autouse=True)
+def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compose, "run_arm", ScriptedArms())
+
+
+def test_the_example_of_the_page_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/api.md").read_text(), flags=re.S)
+    exec(compile(example, "docs/api.md", "exec"), {"__name__": "example"})
+    said = capsys.readouterr().out
+    assert "unknown key 'task' (--task) – did you mean 'tasks'?" in said
+    assert "A1 against S1" in said and (tmp_path / "runs/api.html").is_file()
+
+
+def test_a_run_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    made = bench.run("a", **SETTINGS)
+    assert cli.invoke([*RUN, "--out", "b"]) == 0
+    printed = capsys.readouterr().out
+    assert str(bench.load("b")) in printed
+    assert made.ok and str(made).splitlines()[0] == printed.splitlines()[0]
+    assert "<pre>" in made._repr_html_() and "A1" in made._repr_html_()
+    assert cli.invoke(["compare", "b", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    found = bench.compare("b")
+    assert document["verdict"] == found.verdict and document["parity"] == found.parity.verdict
+    assert bench.verify("b").ok
+
+
+def test_errors_are_the_packages_own_with_the_commands_message(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError) as refused:
+        bench.run("c", updates=0)
+    assert cli.invoke(["run", "--updates", "0", "--out", "c"]) == 2
+    assert str(refused.value) in capsys.readouterr().err
+    with pytest.raises(RecordError, match=r"run\.json is missing"):
+        bench.load("nowhere")
+    bench.run("d", **SETTINGS)
+    with Path("d/metrics.jsonl").open("a") as stream:
+        stream.write("{}\n")
+    with pytest.raises(RejectedError, match="not the record that was sealed"):
+        bench.compare("d")
+    assert not bench.verify("d").ok
+
+
+def test_a_function_stays_one_when_its_submodule_is_imported() -> None:
+    import bench.compare
+    import bench.run
+
+    assert callable(bench.run) and bench.run.Stop and bench.compare.Comparison
+    with pytest.raises(UsageError):
+        bench.run(arms=["S9"])  # type: ignore[operator]
+
+
+def test_importing_bench_loads_nothing() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import bench\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "assert not new & {'jax', 'numpy', 'pydantic', 'typer', 'tasks', 'tunix_core', 'leaderboard'}, new"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
