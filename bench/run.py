@@ -225,7 +225,7 @@ def _matrix(
             outcome.defect = e
             break
         start, end = sink.window(result.t_start_ns, result.t_stop_ns)
-        entry = result.as_run(arm, seed) | {"t_start_ns": start, "t_stop_ns": end}
+        entry = {**result.as_run(arm, seed), "t_start_ns": start, "t_stop_ns": end}
         outcome.runs.append(entry)
         if entry["settings_sha256"] is not None:
             outcome.settings[entry["settings_sha256"]] = dict(result.settings)

@@ -190,7 +190,7 @@ def test_a_signal_ends_in_a_readable_record(
     handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
     got, out, err = invoke(*RUN, "--out", "r")
     assert got == code
-    assert err == f"interrupted: stopped by {number.name} during A1 seed 0\n"
+    assert err == f"interrupted: stopped by {number.name} during A1 seed 0; 'bench resume r' goes on\n"
     assert "record: r" in out
     assert RunRecord.open(tmp_path / "r").header.status == "interrupted"
     assert invoke("verify", "r")[0] == 3
