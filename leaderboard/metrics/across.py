@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -59,12 +60,13 @@ def t_target(figures: Figures, aims: Mapping[str, float], devices: int) -> dict[
     """Returns, by tenant, when its target was reached in seconds, device-seconds and consumed samples.
 
     {target, reached, censored, seconds, device_seconds, samples}, the last three {low, high, estimate}; None in all of
-    them where it was never held.
+    them where it was never held. A tenant whose evaluations aren't in order (verification refuses those, E134) has no
+    such times.
     """
     found: dict[str, Any] = {}
     for tenant, target in aims.items():
         curve = figures["accuracy"].get(tenant, {}).get("curve")
-        if curve:
+        if curve and _in_order(curve, "t_s") and _in_order(curve, "samples"):
             seconds, samples = _crossed(curve, "t_s", target), _crossed(curve, "samples", target)
             found[tenant] = {
                 "target": target,
@@ -150,6 +152,10 @@ def rank_pad_waste(loras: Sequence[Any]) -> float | None:
     if not ranks or len(ranks) < len(loras) or min(ranks) < 1:
         return None
     return 1.0 - sum(ranks) / (len(ranks) * max(ranks))
+
+
+def _in_order(curve: Sequence[Figures], axis: str) -> bool:
+    return all(a[axis] <= b[axis] for a, b in itertools.pairwise(curve))
 
 
 def _crossed(curve: Sequence[Figures], axis: str, target: float) -> dict[str, Any]:

@@ -50,6 +50,12 @@ def test_time_to_target_is_an_interval_on_three_axes() -> None:
     assert never["seconds"] == {"low": None, "high": None, "estimate": None} and not never["reached"]
 
 
+def test_evaluations_out_of_order_have_no_time_to_target() -> None:
+    figures = curve(0.1, 0.5, 0.7, 0.8)
+    figures["accuracy"]["math"]["curve"][3]["samples"] = 1
+    assert across.t_target(figures, {"math": 0.6}, devices=2) == {}
+
+
 def test_an_arm_that_never_gets_there_is_counted_and_has_no_ratio(record: RunRecord) -> None:
     def run(arm: str, seed: int, seconds: float | None) -> tuple[ArmView, dict[str, Any]]:
         own = {"seconds": {"estimate": seconds}, "censored": False}
