@@ -58,7 +58,11 @@ class EnvPool(Protocol):
         ...
 
     def wait(self, timeout_s: float) -> bool:
-        """Blocks until an answer is there or the time is up; whether one is there."""
+        """Blocks until an answer is there, `wake` is called or the time is up; whether there is an answer."""
+        ...
+
+    def wake(self) -> None:
+        """Ends a `wait`, the present one or the next; from any thread."""
         ...
 
     @property
@@ -155,6 +159,9 @@ class InlineEnvPool:
         del timeout_s
         return bool(self._replies)
 
+    def wake(self) -> None:
+        """Nobody ever waits."""
+
     @property
     def waiting(self) -> list[tuple[EpisodeTicket, float]]:
         """Nothing is ever under way."""
@@ -208,6 +215,7 @@ class ThreadEnvPool:
         self._first_failure = _FirstFailure()
         self._workers = workers
         self._ended = False
+        self._woken = False
         for _ in range(workers):
             self._spawn()
 
@@ -237,14 +245,21 @@ class ThreadEnvPool:
             return replies
 
     def wait(self, timeout_s: float) -> bool:
-        """Blocks until an answer, the next deadline, or the time is up."""
+        """Blocks until an answer, the next deadline, a `wake`, or the time is up."""
         with self._answered:
-            if not self._replies:
+            if not self._replies and not self._woken:
                 now = time.monotonic()
                 started = [c.started_s for c in self._running.values() if c.started_s is not None]
                 until_deadline = min((s + self._timeout_s - now for s in started), default=timeout_s)
                 self._answered.wait(max(0.0, min(timeout_s, until_deadline)))
+            self._woken = False
             return bool(self._replies)
+
+    def wake(self) -> None:
+        """Ends a wait; from any thread."""
+        with self._answered:
+            self._woken = True
+            self._answered.notify()
 
     @property
     def waiting(self) -> list[tuple[EpisodeTicket, float]]:

@@ -9,7 +9,7 @@ from tunix_core.actor import Actor, ActorSpec
 from tunix_core.env_pool import InlineEnvPool
 from tunix_core.environment import EnvFactory
 from tunix_core.errors import StalledError
-from tunix_core.sampler.base import Sampler
+from tunix_core.sampler.base import Sampler, turn
 from tunix_core.tokens import Renderer
 from tunix_core.types import EpisodeTicket, SamplingSpec, Trajectory
 
@@ -48,7 +48,7 @@ def play(
         for reply in replies:
             keep(actor.on_reply(reply))
         if engine.busy:
-            for result in engine.turn():
+            for result in turn(engine):
                 keep(actor.on_sample(result))
         elif not replies and actor.open_episodes:
             raise StalledError(f"{actor.open_episodes} episodes are open, but none waits for anything")

@@ -1,17 +1,21 @@
 """The trainer: builds the stages and runs them by a timetable until every tenant has its updates.
 
-One loop serves all arms. The thread that runs it owns the device; environments work on threads of their own.
-Where learner and sampler share a device, the learner goes first when a full update is ready, else the sampler
-decodes, else the loop waits for an environment, and says for which.
+One loop serves all arms. It decides what the device does next and does the rest while the device, on a thread of its
+own, is at it: environments' answers, tokens, books, lines. Environments work on further threads. Where learner and
+sampler share a device, the learner goes first when a full update is ready, else the sampler decodes, else the loop
+waits for an environment, and says for which.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import jax
@@ -24,22 +28,34 @@ from tunix_core.buffer.groups import final_fate
 from tunix_core.buffer.store import open_store
 from tunix_core.checkpoint import Checkpoints
 from tunix_core.clock import clock_ns
+from tunix_core.device import DeviceThread
 from tunix_core.env_pool import EnvPool, InlineEnvPool, ThreadEnvPool
 from tunix_core.environment import EnvFactory
 from tunix_core.errors import ConfigError, LearnerError, StalledError
 from tunix_core.inbox import Inbox
-from tunix_core.learner.stage import Learner, PackedUpdate, trained_length
+from tunix_core.learner.stage import Learner, PackedUpdate, Step, trained_length
 from tunix_core.model.load import BaseModel
 from tunix_core.model.lora import lora_scale
 from tunix_core.runspec import Restored, Snapshot, TrainerSpec, TrainResult, check_run, check_tenant
-from tunix_core.sampler.base import SamplerFactory
+from tunix_core.sampler.base import Dispatch, SamplerFactory
 from tunix_core.sampler.engine import SamplerEngine
 from tunix_core.schedule import ScheduleSpec, ScheduleView, admissions, next_update
 from tunix_core.selfcheck import SelfCheck, self_check
 from tunix_core.telemetry import NullObserver, Observer, compile_counter
 from tunix_core.tenant import tickets
 from tunix_core.tokens import Renderer
-from tunix_core.types import EpisodeTicket, Event, Fate, Group, Span, TenantSpec, Trajectory, UpdateReport
+from tunix_core.types import (
+    AdapterVersion,
+    Event,
+    Fate,
+    Group,
+    SampleResult,
+    Span,
+    TenantSpec,
+    Trajectory,
+    UpdateReport,
+)
+from tunix_core.waits import waiting_for
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +110,7 @@ class Trainer:
             clock_ns=self._clock,
             on_span=self._span,
             device=spec.device,
-            on_packed=self._packed,
+            on_packed=on_packed,
             slots=spec.tenant_slots,
             devices=_devices(spec.learner_devices),
             workers=spec.workers,
@@ -125,8 +141,9 @@ class Trainer:
             self.sampler.submit,
             self._clock,
         )
-        self._on_packed = on_packed
-        self._checks: dict[str, SelfCheck] = {}
+        # an episode is over when its pool is asked in its own thread: then everything happens in one order
+        self._device = DeviceThread(self._pool.wake, inline=spec.runtime == "inline")
+        self._later: list[Callable[[], None]] = []
         self._without_signal: Counter[str] = Counter()
         self._snapshots: list[Snapshot] = []
         self._update_id = 0
@@ -199,13 +216,14 @@ class Trainer:
         known = {s.adapter.tenant_id for s in self._snapshots}
         for name in self._buffers:
             if name not in known:
-                self._snapshot(name)
+                self._snapshot(name, self.learner.adapter(name))
         compiles = self._compiles.names()
         t_start = self._saved_ns = self._clock()
         self._in_window = True
         self._event("run_start", {"tenants": list(self._buffers)})
         try:
-            interrupted = self._train()
+            with _prompt_threads():
+                interrupted = self._train()
             t_stop = self._clock()
             recompiles = dict(self._compiles.names() - compiles)
             self._in_window = False
@@ -242,10 +260,14 @@ class Trainer:
                     last_progress = self._clock()
                 else:
                     self._wait(last_progress)
+            while self._device.busy:
+                self._device.end()
+            self._catch_up()
             # before what is in flight is booked as surplus: a resumed run still has to learn it
             if interrupted:
                 self._save()
         finally:
+            self._device.close(timeout_s=10.0)
             self._settle()
             self._pool.shutdown()
             self._inbox.close()
@@ -260,15 +282,34 @@ class Trainer:
         self._buffer.shut(saved)
 
     def _turn(self) -> bool:
-        """One round: requests, environment answers, admissions, then one piece of device work. Whether any was."""
-        answered = self._inbox.serve()
+        """One round: what the device did, answers, its next piece of work, and what can wait until it is at that.
+
+        Whether anything moved.
+        """
+        moved = self._device.done and self._device.end()
+        idle = not self._device.busy
+        if idle:
+            moved |= self._inbox.serve()
+        moved |= self._answers()
+        if idle:
+            moved |= self._begin()
+        return self._catch_up() or moved
+
+    def _answers(self) -> bool:
+        """Takes in what environments answered; whether there was any."""
         parked, self._parked = self._parked, []
         for trajectory in parked:
             self._hand_in(trajectory)
         replies = self._pool.poll()
         for reply in replies:
             self._done(self._actor.on_reply(reply))
+        return bool(replies)
+
+    def _begin(self) -> bool:
+        """Admissions, then the device's next piece of work; whether the run is any further for it."""
         view = ScheduleView(tenants=tuple(b.view for b in self._buffers.values()))
+        if all(t.finished for t in view.tenants):
+            return False
         admitted = self._buffer.grant(admissions(self.schedule, view))
         for admission in admitted:
             self._admit(admission.tenant_id, admission.ordinal)
@@ -278,17 +319,30 @@ class Trainer:
                 for group in self._buffer.take(name, ordinals, Fate.STALE):
                     self._record(group, None)
             if plan.tenants:
-                self._learn(plan.tenants)
-                if self._checkpoint_due():
-                    self._save()
+                self._begin_update(plan.tenants)
             return True
-        if self.sampler.busy:
-            before = self.sampler.tokens_sampled
-            results = self.sampler.turn()
-            for result in results:
-                self._done(self._actor.on_sample(result))
-            return bool(answered or replies or admitted or results) or self.sampler.tokens_sampled > before
-        return bool(answered or replies or admitted)
+        dispatch = self.sampler.begin() if self.sampler.busy else None
+        if dispatch is not None:
+            self._device.begin(dispatch.run, partial(self._end_dispatch, dispatch))
+        return bool(admitted)
+
+    def _end_dispatch(self, dispatch: Dispatch) -> bool:
+        before = self.sampler.tokens_sampled
+        results = self.sampler.end(dispatch)
+        if results:
+            self._later.append(partial(self._sampled, results))
+        return bool(results) or self.sampler.tokens_sampled > before
+
+    def _sampled(self, results: Sequence[SampleResult]) -> None:
+        for result in results:
+            self._done(self._actor.on_sample(result))
+
+    def _catch_up(self) -> bool:
+        """Does what could wait; whether there was any."""
+        later, self._later = self._later, []
+        for what in later:
+            what()
+        return bool(later)
 
     def _admit(self, name: str, ordinal: int) -> None:
         buffer = self._buffers[name]
@@ -340,54 +394,87 @@ class Trainer:
         self._event("rollout.filtered", {**value, "tokens": trajectory.sampled_tokens, "reason": reason})
         return dataclasses.replace(trajectory, fate=Fate.FILTERED)
 
-    def _learn(self, due: Mapping[str, tuple[int, ...]]) -> None:
+    def _begin_update(self, due: Mapping[str, tuple[int, ...]]) -> None:
+        """Packs an update and starts its step; a tenant's first is scored before, for the self-check."""
         update_id, self._update_id = self._update_id, self._update_id + 1
         groups = {name: self._buffer.take(name, ordinals, Fate.CONSUMED) for name, ordinals in due.items()}
-        reports = self.learner.update(update_id, groups)
+        step = self.learner.prepare(update_id, groups)
+        versions = step.packed.versions
+        first = [n for n in groups if versions[n] == 0] if self.spec.self_check else []
+        scored = _Scored(first)
+
+        def work() -> None:
+            if first:
+                scored.t0_ns = self._clock()
+                scored.logprobs = self.learner.score(step.packed.batches)
+                scored.t1_ns = self._clock()
+            step.run()
+
+        self._device.begin(work, partial(self._end_update, step, scored))
+
+    def _end_update(self, step: Step, scored: _Scored) -> bool:
+        """Books a step: versions, adapters in the sampler, snapshots. Its lines wait until the device is at work."""
+        groups, update_id = step.packed.groups, step.packed.update_id
+        checks = self._checked(step.packed, scored) if scored.tenants else {}
+        reports = self.learner.reports(step)
         for report in reports:
             name = report.tenant_id
             buffer = self._buffers[name]
             buffer.updates_done += 1
             failure = _failure(report, groups[name])
             if failure is not None:
-                self._record_all(groups[name], update_id, report.version_before)
-                self._observer.update(report)
+                self._record_update(report, groups[name])
                 self._stop_tenant(name, f"update {update_id}: {failure}")
                 continue
             self._watch_signal(report)
             buffer.learner_version = report.version_after
-            published = self._publish(name)
-            self._record_all(groups[name], update_id, report.version_before)
-            self._observer.update(dataclasses.replace(report, published_ns=published))
+            adapter, published_ns = self._publish(name)
+            published = dataclasses.replace(report, published_ns=published_ns)
+            self._later.append(partial(self._record_update, published, groups[name]))
             every = self.spec.snapshot_every
             if buffer.learner_version >= buffer.spec.updates or (
                 every and buffer.learner_version % every == 0
             ):
-                self._snapshot(name)
-        # last, so that what the step consumed is on record whatever it shows
+                self._snapshot(name, adapter)
         for report in reports:
-            check = self._checks.pop(report.tenant_id, None)
+            check = checks.get(report.tenant_id)
             if check is not None and report.version_after == 1 and check.failure is not None:
+                # what the step consumed is on record whatever it shows
+                self._catch_up()
                 raise LearnerError(
                     f"self-check at the first update of tenant {report.tenant_id!r}: {check.failure}"
                 )
+        if self._checkpoint_due():
+            self._catch_up()
+            self._save()
+        return True
 
-    def _publish(self, name: str) -> int:
+    def _checked(self, packed: PackedUpdate, scored: _Scored) -> dict[str, SelfCheck]:
+        """Compares first updates' log-probabilities with the sampler's."""
+        self._sync_span(
+            scored.t0_ns, scored.t1_ns, scored.tenants, executed_slots=packed.plan.stats.executed_slots
+        )
+        checks = {name: self_check(packed, scored.logprobs, name) for name in scored.tenants}
+        for name, check in checks.items():
+            self._event("self_check", {"tenant": name, **check.figures})
+        return checks
+
+    def _publish(self, name: str) -> tuple[AdapterVersion, int]:
+        """The learner's adapter to the sampler; it, and when it was there."""
         t0 = self._clock()
         adapter = self.learner.adapter(name)
         slot, in_flight = self.learner.slot_of[name], self.spec.in_flight_updates
         self.sampler.publish(adapter, slot, in_flight=in_flight)
         self._buffers[name].published_version = adapter.version
         t1 = self._clock()
-        self._sync_span(t0, (name,))
+        self._sync_span(t0, t1, (name,))
         self._event(
             "adapter.published", {"tenant": name, "version": adapter.version, "sha256": adapter.sha256}
         )
-        return t1
+        return adapter, t1
 
-    def _snapshot(self, name: str) -> Snapshot:
+    def _snapshot(self, name: str, adapter: AdapterVersion) -> Snapshot:
         buffer = self._buffers[name]
-        adapter = self.learner.adapter(name)
         samples = buffer.ledger.snapshot()[Fate.CONSUMED]["rollouts"]
         snapshot = Snapshot(adapter=adapter, samples=samples, t_ns=self._clock())
         self._snapshots.append(snapshot)
@@ -403,26 +490,14 @@ class Trainer:
             self._event("warning", {"tenant": name, "reason": reason})
             _log.warning("tenant %r: %s", name, reason)
 
-    def _packed(self, packed: PackedUpdate) -> None:
-        """Before each step: the first updates are scored for the self-check, then whoever asked is told."""
-        first = [n for n in packed.groups if packed.versions[n] == 0] if self.spec.self_check else []
-        if first:
-            t0 = self._clock()
-            logprobs = self.learner.score(packed.batches)
-            self._sync_span(t0, first, packed.plan.stats.executed_slots)
-            self._checks |= {name: self_check(packed, logprobs, name) for name in first}
-            for name in first:
-                self._event("self_check", {"tenant": name, **self._checks[name].figures})
-        self._on_packed(packed)
-
-    def _sync_span(self, t0_ns: int, tenants: Sequence[str], executed_slots: int = 0) -> None:
+    def _sync_span(self, t0_ns: int, t1_ns: int, tenants: Sequence[str], executed_slots: int = 0) -> None:
         """Device time that keeps the two sides together and teaches nothing."""
         self._span(
             Span(
                 device=self.spec.device,
                 role="sync",
                 t0_ns=t0_ns,
-                t1_ns=self._clock(),
+                t1_ns=t1_ns,
                 tenants=tuple(sorted(tenants)),
                 executed_slots=executed_slots,
                 real_tokens=0,
@@ -451,7 +526,7 @@ class Trainer:
         self._sampling[name] = tenant.sampling
         self.sampler.install(self.learner.adapter(name), slot, lora_scale(tenant.lora))
         self._event("tenant.joined", {"tenant": name, "slot": slot})
-        self._snapshot(name)
+        self._snapshot(name, self.learner.adapter(name))
         return slot
 
     def _leave(self, name: str) -> Snapshot:
@@ -461,7 +536,7 @@ class Trainer:
         buffer.removed = True
         self.sampler.drop(name)
         self._drop_open(name)
-        snapshot = self._snapshot(name)
+        snapshot = self._snapshot(name, self.learner.adapter(name))
         self.learner.remove(name)
         self._event("tenant.left", {"tenant": name, "updates": buffer.updates_done})
         return snapshot
@@ -513,46 +588,31 @@ class Trainer:
             fate = final_fate(t, Fate.STALE)
             self._observer.trajectory(dataclasses.replace(t, fate=fate), update_id, None)
 
-    def _record_all(self, groups: Sequence[Group], update_id: int, version: int) -> None:
+    def _record_update(self, report: UpdateReport, groups: Sequence[Group]) -> None:
         for t in (t for group in groups for t in group.trajectories):
             ended = dataclasses.replace(t, fate=final_fate(t, Fate.CONSUMED))
             if ended.fate is Fate.CONSUMED:
-                self._observer.trajectory(ended, update_id, version - t.oldest_version)
+                staleness = report.version_before - t.oldest_version
+                self._observer.trajectory(ended, report.update_id, staleness)
             else:
                 self._observer.trajectory(ended, None, None)
+        self._observer.update(report)
 
     def _wait(self, last_progress_ns: int) -> None:
         left = self.spec.no_progress_s - (self._clock() - last_progress_ns) / 1e9
+        if self._device.busy:
+            # the end of its work wakes the pool too
+            if not self._device.done:
+                self._pool.wait(0.5)
+            if left > 0 or not self._device.done:
+                return
         if left > 0 and self.sampler.busy:
             return
         # short enough that an interrupt is seen soon; an answer ends the wait at once
         if left > 0 and (self._pool.wait(min(left, 0.5)) or self._pool.waiting):
             return
-        raise StalledError(f"no progress for {self.spec.no_progress_s:g} s; waiting for {self._waits()}")
-
-    def _waits(self) -> str:
-        """What a run that doesn't move waits for, by owner."""
-        calls, turns = self._pool.waiting, self.sampler.waiting
-        waits = []
-        if calls:
-            named = [f"{_name(t)} ({t.env_id}, {age:.1f} s)" for t, age in calls[:5]]
-            waits.append(f"{len(calls)} environment calls: {', '.join(named)}")
-        if turns:
-            named = [f"{_name(r.ticket)} turn {r.turn_index}" for r in turns[:5]]
-            waits.append(f"{len(turns)} turns of the sampler: {', '.join(named)}")
-        groups = [
-            f"{name} {ordinal} ({there} of {b.spec.group_size} there, {(self._clock() - since) / 1e9:.1f} s)"
-            for name, b in self._buffers.items()
-            for ordinal, there, since in b.incomplete
-        ]
-        if groups:
-            waits.append(f"{len(groups)} groups are incomplete: {', '.join(groups[:5])}")
-        if self._parked:
-            waits.append(
-                f"{len(self._parked)} trajectories for room in the buffer: {self._buffer.bytes} of "
-                f"{self._buffer.max_bytes} bytes are taken; raise its max_bytes"
-            )
-        return "; ".join(waits) or "nothing known"
+        waits = waiting_for(self._pool, self.sampler, self._buffer, self._parked, self._clock())
+        raise StalledError(f"no progress for {self.spec.no_progress_s:g} s; waiting for {waits}")
 
     def _make_pool(self, factory: EnvFactory) -> EnvPool:
         if self.spec.runtime == "inline":
@@ -569,8 +629,25 @@ class Trainer:
         self._observer.event(Event(key=key, t_ns=self._clock(), value=value))
 
 
-def _name(ticket: EpisodeTicket) -> str:
-    return f"{ticket.tenant_id} group {ticket.ordinal} sample {ticket.sample_index}"
+@dataclasses.dataclass(slots=True)
+class _Scored:
+    """Log-probabilities of tenants' first updates under the learner."""
+
+    tenants: Sequence[str]
+    logprobs: Sequence[Any] = ()
+    t0_ns: int = 0
+    t1_ns: int = 0
+
+
+@contextmanager
+def _prompt_threads() -> Iterator[None]:
+    """The device's thread gets the interpreter within half a millisecond: by default it may wait for five."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, 0.0005))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def _failure(report: UpdateReport, groups: Sequence[Group]) -> str | None:

@@ -122,6 +122,9 @@ class Simulation:
         self._env_free = setup.env_workers
         self._env_queue: deque[tuple[_Episode, float, bool]] = deque()
         self._inbox: list[tuple[_Episode, bool]] = []
+        # turns that have ended; they are handed on when the device has its next work, as the trainer does
+        self._unread: list[SimTurn] = []
+        self._host_until = 0.0
         self._open = 0
         self._handled = self._learnt = 0
         self._random = random.Random(setup.seed)
@@ -175,6 +178,15 @@ class Simulation:
     # decisions: the trainer's turn, with a choice of devices
 
     def _step(self) -> None:
+        self._decide()
+        while self._unread:
+            unread, self._unread = self._unread, []
+            for turn in unread:
+                self._sampled(turn)
+            if not (self._one_thread and (self._working or self._plan is not None)):
+                self._decide()
+
+    def _decide(self) -> None:
         for admission in self._table.starts():
             self._admit(admission.tenant_id, admission.ordinal)
         draining = self._learn_if_due() if self._plan is None else False
@@ -208,9 +220,8 @@ class Simulation:
         first = [n for n in plan.tenants if buffers[n].learner_version == 0] if self.setup.self_check else []
         score = times.score_s(batches) if first else 0.0
         train = times.train_s(batches, len(plan.tenants))
-        host = times.host_s(self._handled, self._learnt) + times.pack_s(batches)
+        host = self._host_s() + times.pack_s(batches)
         publish = times.publish_s() * len(plan.tenants)
-        self._handled = self._learnt = 0
         begins = self._now + host
         self.tally.span("sync", begins, score, self._learner_size())
         self.tally.span("train", begins + score, train, self._learner_size())
@@ -385,8 +396,7 @@ class Simulation:
     # replicas
 
     def _begin(self, replica: int, dispatch: Dispatch) -> None:
-        host = self.setup.times.host_s(self._handled, self._learnt)
-        self._handled = self._learnt = 0
+        host = self._host_s()
         self._busy[replica] = dispatch
         self._working += 1
         self.tally.dispatch(dispatch, self._now + host, self.setup.sampler_devices)
@@ -398,9 +408,20 @@ class Simulation:
         self._busy[replica] = None
         self._working -= 1
         self._wake.add(replica)
-        for turn in dispatch.finished:
-            self._sampled(turn)
+        self._unread += dispatch.finished
         self._read_inbox()
+
+    def _host_s(self) -> float:
+        """Seconds until the loop has started device work: it decides, after what it still did for the last.
+
+        What it has to do for episodes and updates it does while the device is at work.
+        """
+        times = self.setup.times
+        decides = times.host_s(0, 0)
+        begins = max(self._now, self._host_until) + decides
+        self._host_until = begins + times.host_s(self._handled, self._learnt) - decides
+        self._handled = self._learnt = 0
+        return begins - self._now
 
     def _read_inbox(self) -> None:
         inbox, self._inbox = self._inbox, []

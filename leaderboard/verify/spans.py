@@ -218,7 +218,10 @@ def _prompts(view: ArmView) -> Iterator[Finding]:
 
 
 def _self_check(span: SpanLine, view: ArmView) -> bool:
-    """Whether a pass scored the first updates: the self-checks of all its tenants are told right after it."""
+    """Whether a pass scored the first updates: the self-checks of all its tenants are told right after it.
+
+    Or after the step that it stood before, which is told of at the same time.
+    """
     after = {
         event.value.get("tenant"): event.t_ns
         for event in reversed(view.events)
@@ -227,7 +230,10 @@ def _self_check(span: SpanLine, view: ArmView) -> bool:
     if not all(tenant in after for tenant in span.tenants):
         return False
     last = max((after[tenant] for tenant in span.tenants), default=0)
-    return not any(other.t0_ns > span.t0_ns and other.t1_ns < last for other in view.spans)
+    between = sorted((o for o in view.spans if o.t0_ns > span.t0_ns and o.t1_ns < last), key=_start)
+    if between and between[0].role == "train" and set(span.tenants) <= set(between[0].tenants):
+        between = between[1:]
+    return not between
 
 
 def _inside(span: SpanLine, merged: list[Interval]) -> bool:

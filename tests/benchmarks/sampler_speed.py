@@ -20,7 +20,7 @@ from tests.benchmarks.harness import Timed, interleave, ratio, write
 from tunix_core.clock import clock_ns
 from tunix_core.model.load import load_base
 from tunix_core.model.lora import stack_adapters
-from tunix_core.sampler.base import SamplerSpec
+from tunix_core.sampler.base import SamplerSpec, turn
 from tunix_core.sampler.engine import SamplerEngine
 from tunix_core.types import EpisodeTicket, SampleRequest, SamplingSpec, TenantSpec
 
@@ -57,7 +57,7 @@ def decode(made: SamplerEngine, rows: int, tenants: int) -> None:
         )  # fmt: skip
     done = 0
     while made.busy:
-        done += len(made.turn())
+        done += len(turn(made))
     assert done == rows
 
 

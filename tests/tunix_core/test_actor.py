@@ -10,6 +10,7 @@ import pytest
 
 from tunix_core.actor import Actor, ActorSpec
 from tunix_core.env_pool import InlineEnvPool
+from tunix_core.sampler.base import turn
 from tunix_core.streams import sampling_seed
 from tunix_core.testing import Answer, EpisodeScript, LetterTokenizer, ScriptedEnvs, ScriptedSampler, constant
 from tunix_core.tokens import Renderer
@@ -54,7 +55,7 @@ class Table:
             for done in [self.actor.on_reply(r) for r in self.pool.poll()]:
                 if done is not None:
                     return done
-            for done in [self.actor.on_sample(r) for r in self.sampler.turn()]:
+            for done in [self.actor.on_sample(r) for r in turn(self.sampler)]:
                 if done is not None:
                     return done
         raise AssertionError("the episode does not end")
@@ -200,7 +201,7 @@ def test_dropping_a_tenant_ends_its_episodes_alone_and_late_answers_are_ignored(
     (dropped,) = table.actor.drop("t0")
     assert (dropped.ticket, dropped.fate, dropped.reward) == (TICKET, Fate.SURPLUS, 0.0)
     assert [e.closed for e in table.envs.built] == [1, 0]
-    results = table.sampler.turn()
+    results = turn(table.sampler)
     assert [table.actor.on_sample(r) for r in results] == [None, None]  # t0's comes too late, t1's goes on
     (done,) = [table.actor.on_reply(r) for r in table.pool.poll()]
     assert done is not None and done.ticket == other

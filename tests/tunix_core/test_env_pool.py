@@ -249,3 +249,23 @@ def test_an_environment_that_exits_costs_its_episode_and_no_worker() -> None:
         assert answers(p)[0].error == "SystemExit: 3"
         p.open(ticket(1))
         assert answers(p)[0].error is None
+
+
+def test_a_wait_for_answers_ends_when_it_is_woken() -> None:
+    with pool("threads", ScriptedEnvs(), timeout_s=LONG_S) as p:
+        began = threading.Event()
+        ended = threading.Event()
+
+        def wait() -> None:
+            began.set()
+            p.wait(LONG_S)
+            ended.set()
+
+        threading.Thread(target=wait, daemon=True).start()
+        assert began.wait(10)
+        p.wake()
+        assert ended.wait(10)
+        # woken before it waits: that wait ends at once, the next one is a wait again
+        p.wake()
+        assert not p.wait(LONG_S)
+        assert not p.wait(0.01)

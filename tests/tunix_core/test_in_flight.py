@@ -11,7 +11,7 @@ import pytest
 from tunix_core import packing
 from tunix_core.learner.update import score_tokens
 from tunix_core.model.lora import Adapters, stack_adapters, write_slot
-from tunix_core.sampler.base import SamplerSpec
+from tunix_core.sampler.base import SamplerSpec, turn
 from tunix_core.sampler.engine import SamplerEngine
 from tunix_core.streams import sampling_seed
 from tunix_core.testing import (
@@ -80,13 +80,13 @@ def request(ordinal: int = 0, tenant: int = 0, max_new_tokens: int = 128) -> Sam
 
 def until(sampler: SamplerEngine, tokens: int) -> None:
     while sampler.tokens_sampled < tokens:
-        sampler.turn()
+        turn(sampler)
 
 
 def finish(sampler: SamplerEngine) -> dict[tuple[str, int, int], SampleResult]:
     done = {}
     while sampler.busy:
-        done |= {r.ticket.key: r for r in sampler.turn()}
+        done |= {r.ticket.key: r for r in turn(sampler)}
     return done
 
 
@@ -182,7 +182,7 @@ def test_off_an_idle_tenant_is_swapped_at_once_and_a_dropped_one_lets_go() -> No
     sampler.publish(EIGHT, 0, in_flight=False)
     assert sampler.versions[0] == 8
     sampler.submit(request())
-    sampler.turn()
+    turn(sampler)
     sampler.publish(NINE, 0, in_flight=False)
     assert sampler.versions[0] == 8
     sampler.drop("t0")

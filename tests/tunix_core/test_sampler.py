@@ -13,6 +13,7 @@ from tunix_core import packing
 from tunix_core.errors import SamplerError
 from tunix_core.learner.update import score_tokens
 from tunix_core.model.lora import Adapters, stack_adapters, write_slot
+from tunix_core.sampler.base import turn
 from tunix_core.sampler.engine import SamplerEngine
 from tunix_core.sampler.sampling import draw, keep_top
 from tunix_core.streams import sampling_seed
@@ -94,7 +95,7 @@ def sample(requests: Sequence[SampleRequest], on: SamplerEngine | None = None) -
         sampler.submit(r)
     done = {}
     while sampler.busy:
-        done |= {result.ticket.key: result for result in sampler.turn()}
+        done |= {result.ticket.key: result for result in turn(sampler)}
     return [done[r.ticket.key] for r in requests]
 
 
@@ -290,13 +291,13 @@ def test_tokens_sampled_after_a_publication_carry_its_version_and_its_logprobs()
     neighbour = request(tenant=2, ordinal=9)
     for r in (*asked, neighbour):
         sampler.submit(r)
-    sampler.turn()
-    sampler.turn()
-    assert not sampler.turn()
+    turn(sampler)
+    turn(sampler)
+    assert not turn(sampler)
     sampler.publish(new, 1)
     done: dict[str, list[SampleResult]] = {}
     while sampler.busy:
-        for result in sampler.turn():
+        for result in turn(sampler):
             done.setdefault(result.ticket.tenant_id, []).append(result)
     under_new = old._replace(factors=write_slot(old.factors, 1, new.factors))
     for asked_one, result in zip(asked, sorted(done["t1"], key=lambda r: r.ticket.ordinal), strict=True):
@@ -318,11 +319,11 @@ def test_dropping_a_tenant_forgets_its_turns_and_no_others() -> None:
     requests = crowd(12)
     for r in requests:
         sampler.submit(r)
-    sampler.turn()
+    turn(sampler)
     sampler.drop("t1")
     results = []
     while sampler.busy:
-        results += sampler.turn()
+        results += turn(sampler)
     assert {r.ticket.tenant_id for r in results} == {"t0", "t2"}
     assert sampler.waiting == []
     expected = {r.ticket.key: r for r in sample(requests)}

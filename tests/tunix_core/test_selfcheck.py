@@ -10,6 +10,7 @@ import pytest
 
 from tunix_core.errors import LearnerError
 from tunix_core.learner.stage import PackedUpdate
+from tunix_core.sampler.base import Dispatch
 from tunix_core.sampler.engine import SamplerEngine
 from tunix_core.selfcheck import MEAN_GAP, TOKEN_RATIO, SelfCheck, self_check, token_table
 from tunix_core.testing import (
@@ -172,10 +173,9 @@ class OffBy(SamplerEngine):
 
     by = 0.0
 
-    def turn(self) -> list[SampleResult]:
-        return [
-            replace(r, behavior_logprobs=r.behavior_logprobs + np.float32(self.by)) for r in super().turn()
-        ]
+    def end(self, dispatch: Dispatch) -> list[SampleResult]:
+        off = np.float32(self.by)
+        return [replace(r, behavior_logprobs=r.behavior_logprobs + off) for r in super().end(dispatch)]
 
 
 class OffByALot(OffBy):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -74,6 +74,28 @@ class PackedUpdate:
     batches: Sequence[PackedBatch]
     versions: Mapping[str, int]
     """The learner's, of every tenant, before the step."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """One update on its way: prepared on the host, `run` on the device in any thread, then booked by `reports`."""
+
+    packed: PackedUpdate
+    shares: Mapping[str, TenantBatch]
+    t0_ns: int
+    take: Callable[[Step], None]
+    t_step_ns: int = 0
+    t1_ns: int = 0
+    tally: Any = None
+    applied: Any = None
+    signal: set[str] = field(default_factory=set)
+    """Tenants with something to learn."""
+    broken: set[str] = field(default_factory=set)
+    """Tenants whose log-probabilities are no numbers."""
+
+    def run(self) -> None:
+        """Takes the step; nothing else may be asked of the learner meanwhile."""
+        self.take(self)
 
 
 def flat(trajectory: Trajectory, advantage: float) -> TrainSequence | None:
@@ -257,12 +279,13 @@ class Learner:
         self._loss_index = np.asarray([self.losses.index(t.loss) if t else 0 for t in self.slots], np.int32)
 
     def update(self, update_id: int, due: Mapping[str, Sequence[Group]]) -> list[UpdateReport]:
-        """One step for every tenant in `due`; a report each, `skipped` set where no step was taken.
+        """One step for every tenant in `due`, prepared, taken and reported, for who has nothing to do meanwhile."""
+        step = self.prepare(update_id, due)
+        step.run()
+        return self.reports(step)
 
-        A tenant without any loss token, or with all advantages zero, still counts the update: its parameters
-        stay as they are to the bit and its version rises, since the groups are spent. Only a step that failed
-        (a log-probability or a gradient that is not finite) leaves the version where it was.
-        """
+    def prepare(self, update_id: int, due: Mapping[str, Sequence[Group]]) -> Step:
+        """Advantages, weights and packing of one update, on the host; the step's `run` then does it on the device."""
         t0 = self._clock_ns()
         shares = {
             name: tenant_batch(groups, self._spec(name).loss, float(self._spec(name).sampling.max_new_tokens))
@@ -275,34 +298,45 @@ class Learner:
             [s.tenant_id for s in flat_sequences],
             self.buckets,
         )
-        batches = packing.pack(flat_sequences, weights, self.slot_of, self.versions, plan)
-        self._on_packed(
-            PackedUpdate(
-                update_id=update_id,
-                groups=due,
-                sequences=tuple(flat_sequences),
-                weights=weights,
-                plan=plan,
-                batches=batches,
-                versions=dict(self.versions),
-            )
+        packed = PackedUpdate(
+            update_id=update_id,
+            groups=due,
+            sequences=tuple(flat_sequences),
+            weights=weights,
+            plan=plan,
+            batches=packing.pack(flat_sequences, weights, self.slot_of, self.versions, plan),
+            versions=dict(self.versions),
         )
-        t_step = self._clock_ns()
-        grad_sum, tally = self._sums(batches, self.state.grad_sum, empty_tally(len(self.slots)))
+        self._on_packed(packed)
+        return Step(packed=packed, shares=shares, t0_ns=t0, take=self._take)
+
+    def _take(self, step: Step) -> None:
+        due, shares = step.packed.groups, step.shares
+        step.t_step_ns = self._clock_ns()
+        grad_sum, tally = self._sums(step.packed.batches, self.state.grad_sum, empty_tally(len(self.slots)))
         signal = {name for name in due if any(s.advantage != 0 for s in shares[name].sequences)}
         signal |= {n for n in due if shares[n].sequences and self._spec(n).loss.kl_coefficient > 0}
         broken = {name for name in due if not _finite_logprobs(shares[name].sequences)}
         mask = np.asarray([t is not None and t.tenant_id in signal - broken for t in self.slots])
         self.state, applied = apply(self.state._replace(grad_sum=grad_sum), self.hyper, mask)
-        tally, applied = jax.device_get((tally, applied))
-        t1 = self._clock_ns()
-        stats = plan.stats
+        step.tally, step.applied = jax.device_get((tally, applied))
+        step.signal, step.broken = signal, broken
+        step.t1_ns = self._clock_ns()
+
+    def reports(self, step: Step) -> list[UpdateReport]:
+        """Books a step that was run: versions rise. A report each, `skipped` set where no step was taken.
+
+        A tenant without any loss token, or with all advantages zero, still counts the update: its parameters
+        stay as they are to the bit and its version rises, since the groups are spent. Only a step that failed
+        (a log-probability or a gradient that is not finite) leaves the version where it was.
+        """
+        due, stats = step.packed.groups, step.packed.plan.stats
         self._on_span(
             Span(
                 device=self._device,
                 role="train",
-                t0_ns=t_step,
-                t1_ns=t1,
+                t0_ns=step.t_step_ns,
+                t1_ns=step.t1_ns,
                 tenants=tuple(sorted(due)),
                 executed_slots=stats.executed_slots,
                 real_tokens=stats.real_tokens,
@@ -310,33 +344,16 @@ class Learner:
         )
         reports = []
         for name in due:
-            slot = self.slot_of[name]
             skipped, failed = None, False
-            if name in broken:
+            if name in step.broken:
                 skipped, failed = "non-finite log-probability from the sampler", True
-            elif name not in signal:
+            elif name not in step.signal:
                 skipped = "no signal: every advantage is zero"
-            elif not applied.stepped[slot]:
+            elif not step.applied.stepped[self.slot_of[name]]:
                 skipped, failed = "non-finite gradient", True
             before = self.versions[name]
-            after = before if failed else before + 1
-            self.versions[name] = after
-            reports.append(
-                self._report(
-                    update_id,
-                    name,
-                    before,
-                    after,
-                    due[name],
-                    shares[name],
-                    tally,
-                    applied,
-                    stats,
-                    t0,
-                    t1,
-                    skipped,
-                )
-            )
+            self.versions[name] = after = before if failed else before + 1
+            reports.append(self._report(step, name, before, after, skipped))
         return reports
 
     def score(self, batches: Sequence[PackedBatch]) -> list[np.ndarray]:
@@ -414,21 +431,9 @@ class Learner:
         assert spec is not None
         return spec
 
-    def _report(
-        self,
-        update_id: int,
-        name: str,
-        before: int,
-        after: int,
-        groups: Sequence[Group],
-        share: TenantBatch,
-        tally: Any,
-        applied: Any,
-        stats: packing.PackStats,
-        t0: int,
-        t1: int,
-        skipped: str | None,
-    ) -> UpdateReport:
+    def _report(self, step: Step, name: str, before: int, after: int, skipped: str | None) -> UpdateReport:
+        groups, share = step.packed.groups[name], step.shares[name]
+        tally, applied, stats = step.tally, step.applied, step.packed.plan.stats
         slot = self.slot_of[name]
         tokens = float(tally.tokens[slot])
 
@@ -444,14 +449,14 @@ class Learner:
                 ages[int(age)] = ages.get(int(age), 0) + int(n)
         finite = [r for r in share.rewards if r is not None]
         return UpdateReport(
-            update_id=update_id,
+            update_id=step.packed.update_id,
             tenant_id=name,
             version_before=before,
             version_after=after,
             ordinals=tuple(g.ordinal for g in groups),
-            t0_ns=t0,
-            t1_ns=t1,
-            published_ns=t1,
+            t0_ns=step.t0_ns,
+            t1_ns=step.t1_ns,
+            published_ns=step.t1_ns,
             loss=float(tally.loss[slot]),
             grad_norm=float(applied.grad_norm[slot]),
             learning_rate=float(applied.learning_rate[slot]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,8 +51,31 @@ class SamplerSpec:
         return self.max_context + self.max_new_tokens + self.decode_steps
 
 
+@dataclass(slots=True)
+class Dispatch:
+    """One piece of device work, decided and not yet done: `run` does it, in any thread; `Sampler.end` books it."""
+
+    clock_ns: Callable[[], int]
+    work: Callable[[], Any]
+    """What the device does; nothing else may be asked of the sampler meanwhile but `submit`."""
+    book: Callable[[Dispatch], list[SampleResult]]
+    found: Any = None
+    """What `work` returned."""
+    t0_ns: int = 0
+    t1_ns: int = 0
+
+    def run(self) -> None:
+        """Does the work and notes when."""
+        self.t0_ns = self.clock_ns()
+        self.found = self.work()
+        self.t1_ns = self.clock_ns()
+
+
 class Sampler(Protocol):
-    """Takes turns to be generated, works in dispatches, and swaps adapters between two of them."""
+    """Takes turns to be generated, works in dispatches, and swaps adapters between two of them.
+
+    While a dispatch is under way, between `begin` and `end`, only `submit` may be called.
+    """
 
     @property
     def spec(self) -> SamplerSpec:
@@ -77,8 +101,12 @@ class Sampler(Protocol):
         """Queues one turn. Raises SamplerError for what it can't hold."""
         ...
 
-    def turn(self) -> list[SampleResult]:
-        """Does one dispatch and returns the turns that it finished."""
+    def begin(self) -> Dispatch | None:
+        """Decides on the next dispatch; None where there is nothing to do."""
+        ...
+
+    def end(self, dispatch: Dispatch) -> list[SampleResult]:
+        """Books a dispatch that has been run; the turns that it finished."""
         ...
 
     def publish(self, adapter: AdapterVersion, slot: int, *, in_flight: bool = True) -> None:
@@ -96,6 +124,15 @@ class Sampler(Protocol):
     def warm_up(self, *, cuts: bool = False) -> None:
         """Compiles what a run will need, top_p and top_k only with `cuts`; leaves no trace."""
         ...
+
+
+def turn(sampler: Sampler) -> list[SampleResult]:
+    """Begins a dispatch, waits for it and ends it, for who has nothing else to do meanwhile."""
+    dispatch = sampler.begin()
+    if dispatch is None:
+        return []
+    dispatch.run()
+    return sampler.end(dispatch)
 
 
 class SamplerFactory(Protocol):

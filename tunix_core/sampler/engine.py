@@ -17,7 +17,7 @@ from tunix_core.model.config import ModelConfig
 from tunix_core.model.decoder import NewKV, empty_cache
 from tunix_core.model.lora import Adapters, write_slot
 from tunix_core.sampler import kernels
-from tunix_core.sampler.base import SamplerSpec
+from tunix_core.sampler.base import Dispatch, SamplerSpec
 from tunix_core.types import (
     AdapterVersion,
     Array,
@@ -38,7 +38,7 @@ class _Slot:
     """A turn being generated."""
 
     request: SampleRequest
-    t_start_ns: int
+    t_start_ns: int = 0
     token_ids: list[int] = field(default_factory=list)
     behavior_logprobs: list[float] = field(default_factory=list)
     policy_version: list[int] = field(default_factory=list)
@@ -156,8 +156,8 @@ class SamplerEngine:
         for _ in run(lambda job: job(), jobs, self.spec.workers):
             pass
 
-    def turn(self) -> list[SampleResult]:
-        """Does one dispatch and returns the turns that it finished.
+    def begin(self) -> Dispatch | None:
+        """Decides on the next dispatch; None where there is nothing to do.
 
         A prefill if a request waits and a slot is free; else a re-read if one is due; else decode.
         """
@@ -165,9 +165,12 @@ class SamplerEngine:
         if turns:
             return self._prefill(turns)
         if self._outdated:
-            self._reread()
-            return []
-        return self._decode() if any(self._slots) else []
+            return self._reread()
+        return self._decode() if any(self._slots) else None
+
+    def end(self, dispatch: Dispatch) -> list[SampleResult]:
+        """Books a dispatch that has been run; the turns that it finished."""
+        return dispatch.book(dispatch)
 
     def drop(self, tenant_id: str) -> None:
         """Forgets a tenant's queued and running turns (it was stopped)."""
@@ -219,24 +222,29 @@ class SamplerEngine:
         self._queue = [r for r in self._queue if id(r) not in gone]
         return dict(zip(free, taken, strict=False))
 
-    def _prefill(self, turns: Mapping[int, SampleRequest]) -> list[SampleResult]:
+    def _prefill(self, turns: Mapping[int, SampleRequest]) -> Dispatch:
         """Reads prompts and begins turns. Turns of one tenant with one prompt (a group's first) share its read."""
-        t0 = self._clock_ns()
         lanes: dict[tuple[int, bytes], _Lane] = {}
         for slot, request in turns.items():
+            self._slots[slot] = _Slot(request)
             lane = lanes.setdefault(_prompt(request), _Lane(request.context_ids, request.adapter_slot, []))
             lane.slots.append(slot)
-        first, executed = self._read(list(lanes.values()), turns)
-        t1 = self._clock_ns()
-        self._span("prefill", t0, t1, turns.values(), executed, sum(len(lane.ids) for lane in lanes.values()))
-        for i, request in turns.items():
-            self._slots[i] = slot = _Slot(request, t0)
-            self._append(slot, *first[i])
-        return self._finished(t1)
 
-    def _reread(self) -> None:
+        def book(done: Dispatch) -> list[SampleResult]:
+            first, executed = done.found
+            real = sum(len(lane.ids) for lane in lanes.values())
+            self._span("prefill", done, turns.values(), executed, real)
+            for i in turns:
+                slot = self._slots[i]
+                assert slot is not None
+                slot.t_start_ns = done.t0_ns
+                self._append(slot, *first[i])
+            return self._finished(done.t1_ns)
+
+        return Dispatch(self._clock_ns, lambda: self._read(list(lanes.values()), turns), book)
+
+    def _reread(self) -> Dispatch:
         """Reads outdated turns again under the adapter of now; what is drawn after them is thrown away."""
-        t0 = self._clock_ns()
         lanes, requests = [], []
         for i in sorted(self._outdated)[: READS * self.spec.prefill_lanes]:
             s = self._slots[i]
@@ -245,9 +253,14 @@ class SamplerEngine:
             known = np.concatenate([s.request.context_ids, np.asarray(s.token_ids[:-1], np.int32)])
             lanes.append(_Lane(known, s.request.adapter_slot, [i]))
             requests.append(s.request)
-        _, executed = self._read(lanes, {})
-        self._outdated -= {i for lane in lanes for i in lane.slots}
-        self._span("sync", t0, self._clock_ns(), requests, executed, 0)
+
+        def book(done: Dispatch) -> list[SampleResult]:
+            _, executed = done.found
+            self._outdated -= {i for lane in lanes for i in lane.slots}
+            self._span("sync", done, requests, executed, 0)
+            return []
+
+        return Dispatch(self._clock_ns, lambda: self._read(lanes, {}), book)
 
     def _read(
         self, lanes: Sequence[_Lane], turns: Mapping[int, SampleRequest]
@@ -324,7 +337,7 @@ class SamplerEngine:
         sampling = _rows({slot % rows: (request, 0) for slot, request in turns.items()}, rows)
         return kernels.begin(cache, new, logits, lane, begins, sampling, filtered=filtered)
 
-    def _decode(self) -> list[SampleResult]:
+    def _decode(self) -> Dispatch:
         spec = self.spec
         live: dict[int, dict[int, _Slot]] = defaultdict(dict)
         for i, s in enumerate(self._slots):
@@ -337,24 +350,26 @@ class SamplerEngine:
             self._caches[part], out = self._decode_program(self._caches[part], slots, filtered)
             return jax.device_get(out)
 
-        t0 = self._clock_ns()
-        decoded = dict(zip(live, run(decode, live, spec.workers), strict=True))
-        t1 = self._clock_ns()
-        self._span(
-            "decode",
-            t0,
-            t1,
-            [s.request for slots in live.values() for s in slots.values()],
-            len(live) * spec.rows * spec.decode_steps,
-            sum(int(out.emitted.sum()) for out in decoded.values()),
-        )
-        for part, slots in live.items():
-            out = decoded[part]
-            for i, s in slots.items():
-                row = i % spec.rows
-                for step in np.flatnonzero(out.emitted[:, row]):
-                    self._append(s, int(out.token_ids[step, row]), float(out.behavior_logprobs[step, row]))
-        return self._finished(t1)
+        def book(done: Dispatch) -> list[SampleResult]:
+            decoded: dict[int, kernels.Decoded] = dict(zip(live, done.found, strict=True))
+            self._span(
+                "decode",
+                done,
+                [s.request for slots in live.values() for s in slots.values()],
+                len(live) * spec.rows * spec.decode_steps,
+                sum(int(out.emitted.sum()) for out in decoded.values()),
+            )
+            for part, slots in live.items():
+                out = decoded[part]
+                for i, s in slots.items():
+                    row = i % spec.rows
+                    for step in np.flatnonzero(out.emitted[:, row]):
+                        self._append(
+                            s, int(out.token_ids[step, row]), float(out.behavior_logprobs[step, row])
+                        )
+            return self._finished(done.t1_ns)
+
+        return Dispatch(self._clock_ns, lambda: list(run(decode, live, spec.workers)), book)
 
     def _decode_program(self, cache: Any, slots: Mapping[int, _Slot], filtered: bool) -> Any:
         """`kernels.decode` on one part."""
@@ -411,16 +426,15 @@ class SamplerEngine:
         return done
 
     def _span(
-        self, role: str, t0: int, t1: int, requests: Iterable[SampleRequest], executed: int, real: int
+        self, role: str, done: Dispatch, requests: Iterable[SampleRequest], executed: int, real: int
     ) -> None:
-        tenants = tuple(sorted({r.ticket.tenant_id for r in requests}))
         self._on_span(
             Span(
                 device=self._device,
                 role=role,
-                t0_ns=t0,
-                t1_ns=t1,
-                tenants=tenants,
+                t0_ns=done.t0_ns,
+                t1_ns=done.t1_ns,
+                tenants=tuple(sorted({r.ticket.tenant_id for r in requests})),
                 executed_slots=executed,
                 real_tokens=real,
             )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tunix_core.sampler.base import SamplerSpec
+from tunix_core.sampler.base import Dispatch, SamplerSpec
 from tunix_core.testing.tiny import TINY_SAMPLER
 from tunix_core.types import AdapterVersion, SampleRequest, SampleResult, StopReason
 
@@ -39,11 +39,11 @@ class Answer:
     policy_version: Sequence[int] | int | None = None
     """One for all or one each; where not given, that of the adapter published last when the turn begins."""
     after_dispatches: int = 1
-    """How many `turn` calls it takes."""
+    """How many dispatches it takes."""
     hold: threading.Event | None = None
     """Not answered before this is set; a sampler that hangs is an event that never is."""
     error: Exception | None = None
-    """Raised by `turn` instead."""
+    """Raised instead, when the dispatch is ended."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class ScriptedSampler:
 
     As a trainer's sampler: `Trainer(..., sampler=scripted)`; an instance serves one trainer. Its
     log-probabilities are made up, so that trainer needs `TrainerSpec(self_check=False)`, or a script that
-    gives those of the model. Every `turn` moves a virtual clock by `dispatch_s`.
+    gives those of the model. Every dispatch moves a virtual clock by `dispatch_s`.
     """
 
     def __init__(
@@ -136,9 +136,15 @@ class ScriptedSampler:
     def warm_up(self, *, cuts: bool = False) -> None:
         """Nothing to compile."""
 
-    def turn(self) -> list[SampleResult]:
-        """One dispatch; the answers that are due."""
-        self._clock.advance(self._dispatch_s)
+    def begin(self) -> Dispatch:
+        """A dispatch moves the clock; the answers that are due come when it is ended."""
+        return Dispatch(self._clock, lambda: self._clock.advance(self._dispatch_s), lambda _: self._due())
+
+    def end(self, dispatch: Dispatch) -> list[SampleResult]:
+        """The answers that are due."""
+        return dispatch.book(dispatch)
+
+    def _due(self) -> list[SampleResult]:
         for running in self._running:
             running.left -= 1
         due = [r for r in self._running if r.due]

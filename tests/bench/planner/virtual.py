@@ -151,6 +151,9 @@ class VirtualPool:
     def shutdown(self) -> None:
         self._inner.shutdown()
 
+    def wake(self) -> None:
+        pass
+
     def _submit(self, ticket: EpisodeTicket, call: Callable[[], None]) -> None:
         number = self._calls.get(ticket.key, 0)
         self._calls[ticket.key] = number + 1
@@ -183,10 +186,11 @@ def real_run(
         def _make_pool(self, factory: Any) -> Any:
             return VirtualPool(factory, clock, workers, opened)
 
-        def _learn(self, due: Any) -> None:
+        def _end_update(self, *args: Any) -> bool:
             trace.learning = True
-            super()._learn(due)
+            moved = super()._end_update(*args)
             trace.learning = False
+            return moved
 
     base = tiny.tiny_base()
 

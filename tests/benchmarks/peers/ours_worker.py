@@ -27,7 +27,7 @@ from tests.benchmarks.peers.common import (
 from tests.benchmarks.peers.export import logits_of
 from tunix_core.model.load import load_base
 from tunix_core.runspec import TrainerSpec
-from tunix_core.sampler.base import SamplerSpec
+from tunix_core.sampler.base import Dispatch, SamplerSpec
 from tunix_core.sampler.engine import SamplerEngine
 from tunix_core.schedule import arm
 from tunix_core.telemetry import NullObserver
@@ -57,9 +57,9 @@ class Endless(ByteTokenizer):
 class FixedLength(SamplerEngine):
     """Turns have one length; one that reached it is an answer, not half an answer, so it is graded."""
 
-    def turn(self) -> list[SampleResult]:
+    def end(self, dispatch: Dispatch) -> list[SampleResult]:
         """The turns that ended, as if they had ended by themselves."""
-        return [dataclasses.replace(result, stop=StopReason.EOS) for result in super().turn()]
+        return [dataclasses.replace(result, stop=StopReason.EOS) for result in super().end(dispatch)]
 
 
 class OneTurn:
