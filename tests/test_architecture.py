@@ -20,10 +20,10 @@ FORBIDDEN = {
 }
 
 LADDER = [
-    {"types", "errors", "environment", "clock", "workers"},
+    {"types", "errors", "environment", "clock", "workers", "device"},
     {"advantages", "losses", "kl", "packing", "schedule", "streams", "tenant", "tokens", "evaluation"},
     {"model", "pretrained", "sampler", "learner", "telemetry", "scoring", "compile_cache"},
-    {"actor", "env_pool", "buffer", "rollout", "runspec", "selfcheck", "inbox"},
+    {"actor", "env_pool", "buffer", "rollout", "runspec", "selfcheck", "inbox", "waits"},
     {"checkpoint", "resume"},
     {"trainer", "testing"},
 ]
