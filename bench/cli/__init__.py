@@ -1,0 +1,8 @@
+"""Commands and options by group; what a command does is in `bench.commands`, imported when it runs.
+
+`--help` loads nothing heavy.
+"""
+
+from bench.cli.program import VERSION, invoke, main
+
+__all__ = ["VERSION", "invoke", "main"]
