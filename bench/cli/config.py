@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,8 +10,19 @@ import typer
 from bench.cli.options import ConfigFile, JsonFlag, Sets, show
 
 app = typer.Typer()
-config_app = typer.Typer(help="The configuration of a run.", no_args_is_help=True)
+config_app = typer.Typer(help="The configuration of a run: init, show.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
+
+
+@config_app.command("init")
+def config_init(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="A new file.")] = Path("bench.toml"),
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a TOML file with every key, its meaning and its default, as comments; overwrites nothing."""
+    from bench.commands.config import init_command
+
+    show("config-init", *init_command(file), as_json)
 
 
 @config_app.command("show")
@@ -22,14 +33,6 @@ def config_show(
     as_json: JsonFlag = False,
 ) -> None:
     """Every key, its value and where it came from."""
-    from bench.config import RunConfig, environment, resolve
+    from bench.commands.config import show_command
 
-    resolved = resolve(config, environment(), set_ or [], {"suite": suite})
-    values = resolved.config.model_dump(mode="json")
-    origins = {key: resolved.set_by.get(key, "default") for key in values}
-    lines = []
-    for key, value in values.items():
-        # TOML has no null: what is unset is a comment, and the whole can be saved as a --config file
-        setting = f"# {key} is unset" if value is None else f"{key} = {json.dumps(value)}"
-        lines.append(f"{setting:<44}  # {origins[key]}. {RunConfig.model_fields[key].description}")
-    show("config", {"config": values, "set_by": origins}, "\n".join(lines), as_json)
+    show("config", *show_command(config, set_ or [], suite), as_json)

@@ -72,7 +72,8 @@ def invoke(argv: Sequence[str]) -> int:
             if type(error).__name__ == "NoArgsIsHelpError":
                 note(_said(error))
                 return Exit.USAGE
-            fault = Fault(message=_said(error), hint=_help(error), exit_code=Exit.USAGE, expected=True)
+            hint = _setting(error, argv) or _help(error)
+            fault = Fault(message=_said(error), hint=hint, exit_code=Exit.USAGE, expected=True)
         else:
             fault = fault_of(error)
         if debug:
@@ -97,3 +98,17 @@ def _said(error: Any) -> str:
 def _help(error: Any) -> str:
     context = getattr(error, "ctx", None)
     return f"'{context.command_path} --help' lists what there is" if context is not None else ""
+
+
+def _setting(error: Any, argv: Sequence[str]) -> str:
+    """What `updates=10` or `BENCH_UPDATES=10` as an argument was meant to be, where the command has settings."""
+    command = getattr(getattr(error, "ctx", None), "command", None)
+    if not any("--set" in parameter.opts for parameter in getattr(command, "params", ())):
+        return ""
+    for before, part in zip(("", *argv), argv, strict=False):
+        name, eq, value = part.partition("=")
+        if eq and name.isidentifier() and not before.startswith("-"):
+            key = name.removeprefix("BENCH_").lower()
+            where = f", or {name}={value} before 'bench'" if name != name.removeprefix("BENCH_") else ""
+            return f"a setting is written --set {key}={value}{where}"
+    return ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench import compose
+from bench import cli, compose
 from bench.config import Resolved, resolve
 from bench.progress import Progress
 from bench.run import Stop, run, ulid
@@ -15,6 +15,7 @@ from bench.trackers.base import NoTracker
 from leaderboard.records import RunRecord
 from tests.bench.fakes import ScriptedArms
 
+Invoke = Callable[..., tuple[int, str, str]]
 SMALL = [
     "tasks=math,search",
     "updates=2",
@@ -77,3 +78,17 @@ def record_run(tmp_path: Path) -> Callable[..., RunRecord]:
         )
 
     return record
+
+
+@pytest.fixture
+def invoke(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Invoke:
+    """Runs a command in an empty folder; returns exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compose, "run_arm", ScriptedArms())
+
+    def call(*argv: str) -> tuple[int, str, str]:
+        code = cli.invoke(argv)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from bench import cli, compose
 from bench.errors import Exit
 from leaderboard.records import RunRecord
+from tests.bench.conftest import Invoke
 from tests.bench.fakes import ScriptedArms
 from tunix_core.errors import AssetError
 
@@ -21,21 +21,6 @@ RUN = [
     *("run", "--tasks", "math,search", "--updates", "2", "--eval-items", "4", "--tracker", "none", "--quiet"),
     *("--set", "group_size=2", "--set", "groups_per_update=2"),
 ]
-Invoke = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def invoke(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Invoke:
-    """Runs a command in an empty folder; returns exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(compose, "run_arm", ScriptedArms())
-
-    def call(*argv: str) -> tuple[int, str, str]:
-        code = cli.invoke(argv)
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
 
 
 def test_a_run_ends_with_its_table_and_its_place(invoke: Invoke, tmp_path: Path) -> None:
