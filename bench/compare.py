@@ -9,7 +9,7 @@ from typing import Any
 
 from bench import fairness
 from bench.control import Control, control
-from bench.errors import RejectedError, UsageError
+from bench.errors import RejectedError, UsageError, ended
 from bench.fairness.side import Side
 from bench.table import mean_of
 from bench.verdict import Finding, finding, floor_sentence, sentence, shown
@@ -133,6 +133,23 @@ class Comparison:
         )
         return sentence(pair, self.ratio, self.floor, self.parity, margin=self.margin, doubts=self.doubts)
 
+    @property
+    def task_verdicts(self) -> dict[str, str]:
+        """What may be said of each tenant's own time and accuracy, by the rules of the whole."""
+        if self.tasks is None:
+            return {}
+        return {
+            tenant: sentence(
+                f"{tenant}, {self.product} against {self.baseline}",
+                ratio,
+                self.floor,
+                self.parity_by_tenant.get(tenant),
+                margin=self.margin,
+                doubts=self.doubts,
+            )
+            for tenant, ratio in self.tasks.by_task.items()
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON; `parity` is the verdict's word, details beside it."""
         value = asdict(self)
@@ -149,6 +166,7 @@ class Comparison:
             "parity_details": value["parity"],
             "finding": self.finding,
             "verdict": self.verdict,
+            "task_verdicts": self.task_verdicts,
             "noise_floor": floor
             and {"speedup": floor["ratio"], **{k: floor[k] for k in ("low", "high", "n")}},
             "noise_floor_sentence": floor_sentence(self.floor),
@@ -158,12 +176,10 @@ class Comparison:
         """The verdict and the figures behind it; `by_task`: also every task's completion time."""
         lines = [self.verdict, floor_sentence(self.floor), ""]
         if by_task and self.tasks is not None:
-            for task, ratio in self.tasks.by_task.items():
-                p = self.tasks.adjusted_p.get(task)
-                lines.append(
-                    f"task {task}: {shown(ratio)}" + (f", p = {p:.3g} (Holm)" if p is not None else "")
-                )
             mean = self.tasks
+            for task, said in self.task_verdicts.items():
+                p = mean.adjusted_p.get(task)
+                lines.append(said + (f" p = {p:.3g} (Holm)." if p is not None else ""))
             interval = "" if mean.low is None else f", 95 % interval {mean.low:.2f} to {mean.high:.2f}"
             lines += [
                 f"geometric mean of {mean.tasks} tasks: {mean.ratio:.2f}×{interval} ({mean.method})",
@@ -252,7 +268,8 @@ def _opened(path: Path) -> RunOutline:
     record = RunOutline.open(path)
     header = record.header
     if header.status != "success":
-        raise RejectedError(f"run {header.run_id} ended with status {header.status}: {header.status_reason}")
+        how = ended(header.status, header.status_reason)
+        raise RejectedError(f"run {header.run_id} {how}", f"'bench resume {path}' goes on with it")
     return record
 
 

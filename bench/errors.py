@@ -68,6 +68,13 @@ class RecordingError(BenchError):
     """The run directory could not be written any further."""
 
 
+def ended(status: str, reason: str) -> str:
+    """How a run came to its end, for the middle of a sentence."""
+    if status == "running":
+        return "was cut off: its process was killed, or is still at work"
+    return f"ended with status {status}" + (f": {reason}" if reason else "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """An error as a user sees it."""

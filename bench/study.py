@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import table
-from bench.errors import RejectedError, UsageError
+from bench.errors import RejectedError, UsageError, ended
 from leaderboard import metrics
 from leaderboard.bundle import write_atomically
 from leaderboard.records import RunRecord
@@ -50,11 +50,11 @@ def run(tenants: Sequence[int], out: Path, run_one: Callable[[int, Path], int]) 
     for n in tenants:
         place = folder(out, n)
         if (place / "run.json").is_file():
-            status = RunRecord.open(place).header.status
-            if status != "success":
-                raise UsageError(
-                    f"{place} holds a run that ended with status {status}", "remove it to run it again"
-                )
+            header = RunRecord.open(place).header
+            if header.status != "success":
+                how = ended(header.status, header.status_reason)
+                hint = f"'bench resume {place}' goes on with it; or remove it to run it again"
+                raise UsageError(f"{place} holds a run that {how}", hint)
             continue
         code = run_one(n, place)
         if code:
@@ -81,7 +81,7 @@ def as_dict(out: Path) -> dict[str, Any]:
     labels: dict[str, None] = {}
     for place, record in zip(places, records, strict=True):
         if record.header.status != "success":
-            raise RejectedError(f"{place} ended with status {record.header.status}")
+            raise RejectedError(f"{place} {ended(record.header.status, record.header.status_reason)}")
         if work(record, "tenants") != first:
             raise RejectedError(f"{place} is of other work than {places[0]}: the settings differ")
         shown = table.as_dict(record)

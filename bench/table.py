@@ -71,7 +71,10 @@ def labels(record: RunRecord, arms: list[dict[str, Any]]) -> list[str]:
     header = record.header
     found = []
     if header.latency.simulated:
-        found.append(f"latency: SIMULATED ({header.latency.profile}; {header.latency.description})")
+        what = header.latency.description.removeprefix("simulated: ")
+        profile = header.latency.profile
+        # a profile's name says less than its description, and its formula is part of it
+        found.append(f"latency: SIMULATED ({what if what.startswith(profile) else f'{profile}: {what}'})")
     if header.device_class == "cpu-sim":
         found.append("device class cpu-sim: ratios do not transfer to accelerators")
     if header.limit_applied:

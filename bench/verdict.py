@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from leaderboard.stats import Parity, Ratio
+from leaderboard.stats import Parity, Ratio, seeds_for_parity
 
 OFFICIAL_SEEDS = 5
 """Fewer paired seeds make a preliminary result."""
@@ -31,7 +31,8 @@ def finding(ratio: Ratio, floor: Ratio | None, parity: Parity | None, doubts: tu
 
 def shown(ratio: Ratio) -> str:
     """A ratio as people read it."""
-    text = f"{ratio.ratio:.2f}× ({100 * ratio.time_reduction:+.0f} % time saved)"
+    saved = 100 * ratio.time_reduction
+    text = f"{ratio.ratio:.2f}× ({f'{saved:+.0f} % time saved' if saved > -0.5 else f'{-saved:.0f} % more time'})"
     if ratio.low is None or ratio.high is None:
         return text
     return f"{text}, 95 % interval {ratio.low:.2f} to {ratio.high:.2f}, {ratio.n} paired seeds"
@@ -71,8 +72,19 @@ def sentence(
         return f"{claim}."
     return (
         f"{claim}. Accuracy parity: {parity.verdict} (difference {100 * parity.difference:+.1f} points, one-sided "
-        f"95 % bound {100 * parity.low:+.1f}, margin -{100 * margin:.0f}, n = {parity.n} {parity.unit})."
+        f"95 % bound {100 * parity.low:+.1f}, margin -{100 * margin:.0f}, n = {parity.n} {parity.unit}"
+        f"{_wanted(parity, margin)})."
     )
+
+
+def _wanted(parity: Parity, margin: float) -> str:
+    """How many seeds would do, where these don't."""
+    if parity.verdict != "underpowered":
+        return ""
+    seeds = seeds_for_parity(parity, margin)
+    if seeds is None:
+        return "; more seeds would tell"
+    return f"; if accuracy is equal, about {seeds} seeds show it in four cases of five"
 
 
 def floor_sentence(floor: Ratio | None) -> str:

@@ -24,6 +24,7 @@ def alone(side: Side) -> Iterator[Finding]:
     """What must hold of every (arm, seed) by itself."""
     yield from clock.ended(side)
     yield from clock.paused(side)
+    yield from clock.resumed(side)
     yield from work.samples(side)
     yield from work.caps(side)
     yield from work.contaminated(side)

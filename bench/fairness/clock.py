@@ -1,11 +1,11 @@
-"""E123, E131, E133: every arm came to its end, on a clock that never paused, compiled as much as the other."""
+"""E123, E131, E133, W205: every arm came to its end in one go, on a clock that never paused, compiled as the other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from bench.fairness.side import Side
-from leaderboard.verify.report import Finding, error
+from leaderboard.verify.report import Finding, error, warning
 
 NS = 1e9
 PAUSE_S, DRIFT = 1.0, 1e-4
@@ -37,6 +37,22 @@ def paused(side: Side) -> Iterator[Finding]:
             "events.jsonl",
             f"{side.name}: its clock went on by {steady:.1f} s while {wall:.1f} s went by on the wall: it was paused",
         )
+
+
+def resumed(side: Side) -> Iterator[Finding]:
+    """W205: an arm that was resumed in its middle holds time in which nothing ran, and a process's start.
+
+    One that was begun anew has a clock of its own.
+    """
+    for r in side.header.resumed:
+        if (r.arm, r.seed) == (side.view.arm, side.view.seed) and r.step is not None:
+            idle = (r.resumed_ns - r.stopped_ns) / NS
+            yield warning(
+                "W205",
+                "run.json",
+                f"{side.name} was resumed after step {r.step}: its time holds {idle:.1f} s in which nothing ran, "
+                "and starting again; run it whole to compare times",
+            )
 
 
 def compiled(a: Side, b: Side) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bench import compose
 from bench.config import RunConfig
-from bench.errors import RejectedError, UsageError
+from bench.errors import RejectedError, UsageError, ended
 from bench.planner.simulate import Setup, simulate
 from bench.planner.times import MeasuredTimes
 from bench.planner.work import Delay, EpisodeShape, RecordedWork, TurnShape, delay_key
@@ -172,7 +172,8 @@ def predict(record: RunRecord, fitted_on: Sequence[RunRecord]) -> list[dict[str,
             "leave it out of --fit",
         )
     if record.header.status != "success":
-        raise RejectedError(f"{record.directory} ended with status {record.header.status}")
+        how = ended(record.header.status, record.header.status_reason)
+        raise RejectedError(f"{record.directory} {how}")
     config = config_of(record)
     return [
         _beside(view, simulate(setup_of(config, view.arm, view.seed, fitted_on))) for view in record.views

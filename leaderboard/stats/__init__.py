@@ -18,7 +18,7 @@ from leaderboard.stats.aggregate import (
 )
 from leaderboard.stats.crossing import Crossing, EvalPoint, crossing, isotonic
 from leaderboard.stats.parity import Parity, parity
-from leaderboard.stats.planning import pairs_needed, runs_needed
+from leaderboard.stats.planning import pairs_needed, runs_needed, seeds_for_parity
 from leaderboard.stats.ratios import (
     Ratio,
     SuiteRatio,
@@ -52,6 +52,7 @@ __all__ = [
     "probability_of_improvement",
     "profile_score",
     "runs_needed",
+    "seeds_for_parity",
     "stratified_bootstrap",
     "suite_ratio",
     "t_cdf",

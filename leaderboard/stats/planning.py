@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from leaderboard.stats.student import normal_quantile
+from leaderboard.stats.parity import Parity
+from leaderboard.stats.student import normal_quantile, t_quantile
 
 
 def runs_needed(cv: float, ratio: float, *, confidence: float = 0.95, power: float = 0.8) -> int:
@@ -29,6 +30,22 @@ def pairs_needed(
     if not 0 <= correlation < 1:
         raise ValueError(f"a correlation is in [0, 1), not {correlation}")
     return max(2, math.ceil(2 * (1 - correlation) * _squared(cv, ratio, confidence, power)))
+
+
+def seeds_for_parity(
+    found: Parity, margin: float, *, confidence: float = 0.95, power: float = 0.8
+) -> int | None:
+    """Paired seeds that show parity, if accuracy is equal: ((z_a + z_b) * s / margin)^2; None where seeds say nothing.
+
+    s is the standard deviation of the seeds' differences, read back from the bound that was found; it is itself an
+    estimate, so the number says how far off one is, not when to stop.
+    """
+    if found.unit != "seeds" or found.n < 2 or not found.low < found.difference:
+        return None
+    half = found.difference - found.low
+    s = half * math.sqrt(found.n) / t_quantile(confidence, found.n - 1)
+    z = normal_quantile(confidence) + normal_quantile(power)
+    return max(found.n + 1, math.ceil((z * s / margin) ** 2))
 
 
 def _squared(cv: float, ratio: float, confidence: float, power: float) -> float:

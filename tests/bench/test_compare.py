@@ -160,7 +160,11 @@ def test_arms_that_learnt_nothing_are_not_compared(run_dir: Path) -> None:
 
 def test_a_run_that_did_not_end_well_is_refused_with_its_reason(run_dir: Path) -> None:
     golden.edit_header(run_dir, lambda header: header.update(status="interrupted", status_reason="by hand"))
-    with pytest.raises(RejectedError, match="interrupted: by hand"):
+    with pytest.raises(RejectedError, match="interrupted: by hand") as refused:
+        compare(run_dir)
+    assert "bench resume" in refused.value.hint
+    golden.edit_header(run_dir, lambda header: header.update(status="running", status_reason=""))
+    with pytest.raises(RejectedError, match="was cut off: its process was killed, or is still at work"):
         compare(run_dir)
 
 
@@ -284,7 +288,9 @@ def test_every_task_has_a_ratio_of_its_own_on_request(run_dir: Path) -> None:
     found = compare(run_dir)
     assert found.tasks is not None and found.tasks.by_task.keys() == golden.TENANTS.keys()
     assert found.tasks.ratio == pytest.approx(SPEEDUP)
-    assert "task math: 1.51×" in found.text(by_task=True) and "task math" not in found.text()
+    by_task = found.text(by_task=True)
+    assert "math, A1 against S1: 1.51×" in by_task and "math, A1 against S1" not in found.text()
+    assert found.as_dict()["task_verdicts"]["math"] in by_task
 
 
 def test_another_time_may_be_compared_and_is_named(run_dir: Path) -> None:

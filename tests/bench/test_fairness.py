@@ -232,6 +232,22 @@ def test_time_between_arms_that_nothing_explains_is_flagged_and_holds_the_claim_
     assert found.finding == "withheld"
 
 
+def test_an_arm_that_was_resumed_in_its_middle_holds_the_claim_back(run: Path) -> None:
+    """One that was begun anew has a whole clock, and so has every other arm."""
+
+    def went_on(step: int | None) -> Callable[[dict[str, Any]], Any]:
+        entry = {"arm": "S1", "seed": 8, "step": step, "stopped_ns": 1000 * MS, "resumed_ns": 36_000 * MS}
+        return lambda h: h.update(resumed=[entry | {"dropped_lines": 0}])
+
+    header(run, went_on(None))
+    assert not compare(run).flags
+    header(run, went_on(1))
+    found = compare(run)
+    assert [flag.code for flag in found.flags] == ["W205"]
+    assert "S1, seed 8 was resumed after step 1: its time holds 35.0 s" in found.doubts[0]
+    assert found.finding == "withheld"
+
+
 def test_a_slow_environment_in_the_baseline_is_flagged(run: Path) -> None:
     def slow(line: dict[str, Any]) -> None:
         line["env_ns"] *= 4

@@ -70,7 +70,7 @@ def test_every_arm_and_tenant_has_its_place(run_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "label"),
     [
-        ({}, "latency: SIMULATED (const:0.003; const, 0.003 s)"),
+        ({}, "latency: SIMULATED (const:0.003: const, 0.003 s)"),
         ({}, "one seed: no interval"),
         ({}, "device class cpu-sim"),
         ({"limit_applied": True}, "LIMITED run"),

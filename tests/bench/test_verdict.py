@@ -60,3 +60,19 @@ def test_a_machine_that_favours_a_place_in_the_order_is_named() -> None:
     assert "no difference, as it should be" in floor_sentence(QUIET)
     assert "NOT 1" in floor_sentence(ratio(1.3, 1.2, 1.4))
     assert "unknown" in floor_sentence(None)
+
+
+def test_an_underpowered_parity_says_how_many_seeds_would_do() -> None:
+    found = Parity(verdict="underpowered", difference=0.0, low=-0.04, high=0.04, n=5, unit="seeds")
+    said = sentence("A1 against S1", ratio(2.0, 1.8, 2.2), QUIET, found, margin=0.02)
+    assert "if accuracy is equal, about 28 seeds show it in four cases of five" in said
+    few = Parity(verdict="underpowered", difference=0.0, low=-0.04, high=0.04, n=64, unit="items")
+    assert "more seeds would tell" in sentence("A1", ratio(2.0, None, None, 1), None, few, margin=0.02)
+    assert (
+        "seeds"
+        not in sentence("A1", ratio(2.0, 1.8, 2.2), None, parity("pass"), margin=0.02).split("n = 5 seeds")[1]
+    )
+
+
+def test_a_slower_arm_takes_more_time() -> None:
+    assert "0.50× (100 % more time)" in sentence("S0", ratio(0.5, 0.4, 0.6), None, None, margin=0.02)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leaderboard.stats import paired_ratio, pairs_needed, runs_needed
+from leaderboard.stats import Parity, paired_ratio, pairs_needed, parity, runs_needed, seeds_for_parity
 
 
 def test_the_documented_examples() -> None:
@@ -37,3 +37,21 @@ def test_the_pairs_asked_for_have_the_power_promised() -> None:
 def test_no_plan_for_no_difference(cv: float, ratio: float) -> None:
     with pytest.raises(ValueError, match="above 0"):
         runs_needed(cv, ratio)
+
+
+def test_as_many_seeds_as_planned_pass_parity_in_four_cases_of_five() -> None:
+    """Seeds whose accuracies differ by chance alone, standard deviation 3 points, margin 2."""
+    rng = np.random.default_rng(3)
+
+    def drawn(seeds: int) -> dict[int, list[float]]:
+        return {s: [float(rng.normal(0, 0.03))] * 400 for s in range(seeds)}
+
+    pilot = Parity(
+        verdict="underpowered", difference=0.0, low=-0.03 * 2.131847 / 5**0.5, high=0, n=5, unit="seeds"
+    )
+    seeds = seeds_for_parity(pilot, 0.02)
+    assert seeds == 14
+    passed = sum(parity(drawn(seeds), 0.02).verdict == "pass" for _ in range(400)) / 400
+    assert 0.72 <= passed <= 0.88
+    one_seed = Parity(verdict="underpowered", difference=0.0, low=-0.1, high=0.1, n=64, unit="items")
+    assert seeds_for_parity(one_seed, 0.02) is None
