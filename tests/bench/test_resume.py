@@ -17,9 +17,9 @@ from bench import cli, compose
 from bench.resume import Journal, drift
 from leaderboard.records import RunRecord
 from leaderboard.verify import verify
+from tests.bench.conftest import Invoke
 from tests.bench.fakes import ScriptedArms
 from tests.bench.test_cli import RUN as SHORT
-from tests.bench.test_cli import Invoke
 
 RUN = [*SHORT, "--updates", "4", "--out", "r"]
 ROOT = Path(__file__).resolve().parents[2]
