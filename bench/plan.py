@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench import estimate
 from bench.arms import labels, repeated, timetable
 from bench.config import Resolved, suite_info
 from bench.errors import UsageError
@@ -65,8 +67,10 @@ def _kernels(folder: Path) -> bool:
     return folder.resolve().parts[:2] in (("/", "proc"), ("/", "sys"))
 
 
-def describe(resolved: Resolved, prepared: Prepared, directory: Path) -> dict[str, Any]:
-    """The plan as plain values."""
+def describe(
+    resolved: Resolved, prepared: Prepared, directory: Path, fit: Sequence[Path] = ()
+) -> dict[str, Any]:
+    """The plan as plain values; `fit` are records to estimate the time from, else those beside `directory`."""
     from bench.compose import tenants_of
 
     config = resolved.config
@@ -97,6 +101,7 @@ def describe(resolved: Resolved, prepared: Prepared, directory: Path) -> dict[st
         "model": {"name": prepared.card["name"], "sha256": prepared.card["sha256"]},
         "tokens": {"context": prepared.sizes.context, "turn": prepared.sizes.turn},
         "devices": "one device, the first of the default platform, samples and learns",
+        "time": estimate.estimate(prepared, directory.parent, fit),
         "disk_bytes_at_most": (rollouts + scored) * episode_bytes,
         "sent_elsewhere": "metrics.jsonl, to W&B" if _mirrored(config.tracker) else "nothing",
         "limit_applied": config.limit is not None,
@@ -125,6 +130,7 @@ def text(plan: dict[str, Any]) -> str:
         "model": f"{model['name']}, sha256 {model['sha256'][:12]}, checked",
         "tokens": f"context up to {tokens['context']}, turn up to {tokens['turn']}",
         "devices": plan["devices"],
+        "time": estimate.text(plan["time"]),
         "disk": f"at most {plan['disk_bytes_at_most'] / 1e6:.0f} MB",
         "sent": plan["sent_elsewhere"],
         "limit": "applied: the record is marked and not ranked" if plan["limit_applied"] else "none",

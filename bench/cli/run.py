@@ -51,7 +51,13 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on in --out if a run with these options was begun there.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; run nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and an estimate of its time; run nothing.")
+    ] = False,
+    fit: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --dry-run: records to estimate the time from.", metavar="RUN"),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -81,7 +87,7 @@ def run(
         "max_time": max_time,
     }
     value, text, code = command(
-        config, set_ or [], flags, dry_run=dry_run, quiet=quiet or as_json, resume=resume
+        config, set_ or [], flags, dry_run=dry_run, quiet=quiet or as_json, resume=resume, fit=fit or []
     )
     show("plan" if dry_run else "result", value, text, as_json)
     raise typer.Exit(code)

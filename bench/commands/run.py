@@ -32,8 +32,14 @@ def command(
     dry_run: bool,
     quiet: bool,
     resume: bool = False,
+    fit: Sequence[Path] = (),
 ) -> tuple[dict[str, Any], str, int]:
-    """Plans, runs, and returns (JSON, text, exit code); with `resume`, goes on in an --out that was begun."""
+    """Plans, runs, and returns (JSON, text, exit code); with `resume`, goes on in an --out that was begun.
+
+    `fit` are records that the plan's time is estimated from.
+    """
+    if fit and not dry_run:
+        raise UsageError("--fit without --dry-run", "it is what the plan's time is estimated from")
     resolved = limited(resolve(file, environment(), sets, flags))
     config = resolved.config
     if resume and not config.out:
@@ -46,7 +52,7 @@ def command(
     _check_tracker(config)
     prepared = prepare(config)
     if dry_run:
-        plan = describe(resolved, prepared, directory)
+        plan = describe(resolved, prepared, directory, fit)
         return plan, text(plan), Exit.OK
     journal = Journal(directory)
     try:
