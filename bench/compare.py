@@ -12,6 +12,7 @@ from bench.control import Control, control
 from bench.errors import RejectedError, UsageError, ended
 from bench.fairness.side import Side
 from bench.table import mean_of
+from bench.targets import TargetLine, target_lines
 from bench.verdict import Finding, finding, floor_sentence, sentence, shown
 from leaderboard import metrics
 from leaderboard.outline import RunOutline
@@ -21,6 +22,8 @@ from leaderboard.stats import Parity, Ratio, SuiteRatio, paired_ratio, parity, s
 
 MARGIN = 0.02
 """Accuracy the product may lose and still count as equal: 2 points, set before any result was seen."""
+FEW = 8
+"""Tenants that get a line each unasked."""
 QUESTIONS = {
     "S0": "sharing one model, T(S1)/T(S0)",
     "A0": "the control, T(S1)/T(A0)",
@@ -79,6 +82,8 @@ class Comparison:
     """What is odd about the records and does not refuse them."""
     doubts: tuple[str, ...]
     """Why a difference that was measured is not claimed, parity left aside."""
+    targets: dict[str, TargetLine]
+    """By tenant, of those with a target: how much sooner the product reached it."""
     accuracy: dict[str, dict[str, float | None]]
     """By tenant: every arm's accuracy after training."""
     parity: Parity
@@ -192,6 +197,8 @@ class Comparison:
             )
         if self.control is not None:
             lines.append(self.control.sentence)
+        if by_task or len(self.targets) <= FEW:
+            lines += [f"time to target, {tenant}: {line.sentence}" for tenant, line in self.targets.items()]
         for tenant, by_arm in self.accuracy.items():
             scores = ", ".join(
                 f"{arm} {'–' if v is None else f'{100 * v:.1f} %'}" for arm, v in by_arm.items()
@@ -363,6 +370,7 @@ def _judge(
         flags=tuple(Flag(code=f.code, reason=f.reason) for f in warnings),
         doubts=tuple(f"{f.code} {f.reason}" for f in warnings)
         + ((shown.doubt,) if shown is not None and shown.doubt else ()),
+        targets=target_lines(header, base, new, figures, sides),
         accuracy={t: {name: after(name, t) for name in figures} for t in tenants},
         parity=parity(differences, margin),
         parity_by_tenant={

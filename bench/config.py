@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from bench import suites
 from bench.errors import UsageError
@@ -54,6 +54,10 @@ class RunConfig(BaseModel):
     eval_items: int = Field(128, ge=1, le=10**5, description="Dev items per tenant and evaluation.")
     eval_every: int = Field(
         0, ge=0, le=10**6, description="Updates between snapshots; 0: the first and the last."
+    )
+    targets: dict[str, float] | None = Field(
+        None,
+        description="Accuracy of a task that counts as reached, fixed beforehand; unset: S1's last one less 2 points.",
     )
     learning_rate: float = Field(
         3e-3, ge=0, le=10, description="Of every tenant; 0 leaves adapters as they are."
@@ -116,6 +120,21 @@ class RunConfig(BaseModel):
     limit: int | None = Field(
         None, ge=1, description="At most N updates and 8 N dev items; marks the record."
     )
+
+    @field_validator("targets")
+    @classmethod
+    def _shares(cls, targets: dict[str, float] | None) -> dict[str, float] | None:
+        for task, target in (targets or {}).items():
+            if not 0 < target <= 1:
+                raise ValueError(f"the target of {task!r} is {target}, not an accuracy in (0, 1]")
+        return targets
+
+    @model_validator(mode="after")
+    def _targets_of_tasks(self) -> RunConfig:
+        for task in self.targets or {}:
+            if task not in self.tasks:
+                raise ValueError(f"targets has {task!r}, which is none of the tasks: {', '.join(self.tasks)}")
+        return self
 
     @field_validator("arms")
     @classmethod

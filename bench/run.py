@@ -340,12 +340,13 @@ def first_header(
                 "groups_per_update": t.groups_per_update,
                 "updates": t.updates,
                 "weight": t.weight,
+                "target": _target(config, place),
                 "settings": {
                     part: {f: getattr(getattr(t, part), f) for f in getattr(t, part).__slots__}
                     for part in ("lora", "optimizer", "loss", "sampling")
                 },
             }
-            for t in prepared.tenants
+            for place, t in enumerate(prepared.tenants)
         ],
         "arms": [
             {
@@ -383,6 +384,11 @@ def first_header(
         "status": "running",
         "status_reason": "",
     }
+
+
+def _target(config: RunConfig, place: int) -> float | None:
+    """Tenants share the tasks in turn, and so their targets."""
+    return (config.targets or {}).get(config.tasks[place % len(config.tasks)])
 
 
 def _describe(profile: Mapping[str, Any]) -> str:

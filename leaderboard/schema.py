@@ -225,6 +225,8 @@ class TenantInfo(Line):
     groups_per_update: Count
     updates: Count
     weight: float = 1.0
+    target: float | None = None
+    """Accuracy that counts as reached, fixed before the run."""
     settings: Json = {}
 
 

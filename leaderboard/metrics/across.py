@@ -12,6 +12,7 @@ from leaderboard.metrics import flops
 from leaderboard.metrics.pairing import reference
 from leaderboard.metrics.work import NS
 from leaderboard.records import ArmView, RunRecord
+from leaderboard.schema import RunHeader
 from leaderboard.stats import EvalPoint, crossing, paired_ratio
 
 ALONE = "S0"
@@ -25,7 +26,7 @@ Figures = Mapping[str, Any]
 def across(record: RunRecord, computed: Sequence[Figures]) -> list[dict[str, Any]]:
     """Returns t_target, tenant_slowdown, jain_fairness, mfu and rank_pad_waste of each of the record's views."""
     header, views = record.header, record.views
-    aims = targets(list(zip(views, computed, strict=True)))
+    aims = aims_of(header, list(zip(views, computed, strict=True)))
     alone = {view.seed: own_stretch(view) for view in views if view.arm == ALONE}
     return [
         {
@@ -36,6 +37,12 @@ def across(record: RunRecord, computed: Sequence[Figures]) -> list[dict[str, Any
         }
         for view, figures in zip(views, computed, strict=True)
     ]
+
+
+def aims_of(header: RunHeader, runs: Sequence[tuple[ArmView, Figures]]) -> dict[str, float]:
+    """Returns the accuracy to be reached, by tenant: the one fixed before the run, else that of `targets`."""
+    fixed = {t.tenant: t.target for t in header.tenants if t.target is not None}
+    return {**targets(runs), **fixed}
 
 
 def targets(runs: Sequence[tuple[ArmView, Figures]]) -> dict[str, float]:

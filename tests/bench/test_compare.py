@@ -12,6 +12,7 @@ import pytest
 from bench.commands.results import compare_command, report_command
 from bench.compare import compare
 from bench.errors import BenchError, RejectedError, UsageError, fault_of
+from bench.targets import TargetLine
 from leaderboard import bundle
 from leaderboard.archive import pack
 from leaderboard.errors import RecordError
@@ -305,3 +306,41 @@ def test_a_page_and_a_second_run_do_not_go_together(run_dir: Path, tmp_path: Pat
         compare_command(run_dir, None, None, None, False, other=run_dir, html=page)
     with pytest.raises(UsageError, match="--by 'seed'"):
         compare_command(run_dir, None, None, None, False, by="seed")
+
+
+def test_time_to_a_target_says_whether_it_was_fixed_beforehand(run_dir: Path) -> None:
+    def fix(header: dict[str, Any]) -> None:
+        header["tenants"][0]["target"] = 0.9  # more than it has before training
+
+    golden.edit_header(run_dir, fix)
+    found = compare(run_dir)
+    tenant = next(iter(golden.TENANTS))
+    line = found.targets[tenant]
+    assert (line.target, line.fixed) == (0.9, True)
+    assert f"time to target, {tenant}: 90 % (fixed beforehand): " in found.text()
+    assert found.as_dict()["targets"][tenant]["fixed"] is True
+
+
+@pytest.mark.parametrize(
+    ("speedup", "low", "lost", "won", "said"),
+    [
+        (2.0, 1.5, 0, 0, "2.00× sooner, 95 % interval 1.50 to 3.00, 5 paired seeds"),
+        (2.0, None, 0, 0, "2.00× sooner on one seed"),
+        (None, None, 1, 2, "never held by the product in 1 of 5 seeds, by the baseline alone in 2 more"),
+    ],
+)
+def test_a_target_line_says_what_was_reached(
+    speedup: float | None, low: float | None, lost: int, won: int, said: str
+) -> None:
+    line = TargetLine(
+        target=0.5,
+        fixed=False,
+        speedup=speedup,
+        low=low,
+        high=low and 3.0,
+        n=5,
+        lost=lost,
+        won=won,
+        censored=0,
+    )
+    assert line.sentence == f"50 % (where the baseline ended, less 2 points): {said}"

@@ -40,6 +40,14 @@ def test_the_target_is_where_the_baseline_ends_less_two_points(record: RunRecord
     assert across.targets([]) == {}
 
 
+def test_a_target_fixed_before_the_run_takes_the_place_of_the_rule(record: RunRecord) -> None:
+    first, *others = record.header.tenants
+    header = record.header.model_copy(update={"tenants": [first.model_copy(update={"target": 0.4}), *others]})
+    runs = [(named(record, "S1"), curve(0.1, 0.5, 0.7))]
+    assert across.aims_of(record.header, runs) == {"math": pytest.approx(0.68)}
+    assert across.aims_of(header, runs) == {"math": pytest.approx(0.68), first.tenant: 0.4}
+
+
 def test_time_to_target_is_an_interval_on_three_axes() -> None:
     found = across.t_target(curve(0.1, 0.5, 0.7, 0.8), {"math": 0.6}, devices=2)["math"]
     assert (found["reached"], found["censored"], found["target"]) == (True, False, 0.6)
