@@ -6,7 +6,6 @@ there and let go. So a record of 100,000 rollouts fits into memory and is read i
 
 from __future__ import annotations
 
-import gc
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 from pydantic import ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError
 
 from leaderboard.errors import RecordError
-from leaderboard.records import RunRecord, read_lines
+from leaderboard.records import RunRecord, keeping_all, read_lines
 from leaderboard.schema import Count, EvalLine, Fate, Int, Name, Nanoseconds, RolloutLine
 
 _STRICT = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
@@ -122,18 +121,13 @@ def _read(path: Path, adapter: TypeAdapter[T]) -> list[T]:
     if not path.is_file():
         raise RecordError("E103", path.name, "the file is missing")
     found: list[T] = []
-    collecting = gc.isenabled()
-    # nothing here is garbage, and looking for it among a million new objects takes a fifth of the time
-    gc.disable()
     try:
-        for _, data in read_lines(path):
-            found.append(adapter.validate_json(data))
+        with keeping_all():
+            for _, data in read_lines(path):
+                found.append(adapter.validate_json(data))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])[:120] or "value"
         code = "E103" if first["type"] == "missing" else "E102"
         raise RecordError(code, f"{path.name}:{len(found) + 1}", f"{where!r}: {first['msg']}") from error
-    finally:
-        if collecting:
-            gc.enable()
     return found

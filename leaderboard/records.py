@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -216,10 +218,23 @@ class RunRecord:
         raise KeyError(f"{arm}, seed {seed} never started in {self.directory}")
 
     def _lines(self, name: str, model: type[L]) -> list[L]:
-        return [
-            _validate(model, parse(data, f"{name}:{number}"), f"{name}:{number}")
-            for number, data in read_lines(self.directory / name)
-        ]
+        with keeping_all():
+            return [
+                _validate(model, parse(data, f"{name}:{number}"), f"{name}:{number}")
+                for number, data in read_lines(self.directory / name)
+            ]
+
+
+@contextmanager
+def keeping_all() -> Iterator[None]:
+    """Nothing read is garbage, and looking for it among a million new objects takes a fifth of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def event_chain(path: Path) -> Iterator[tuple[int, str, EventLine]]:

@@ -29,12 +29,19 @@ Status = Literal["running", "success", "target_missed", "diverged", "interrupted
 DeviceClass = Literal["cpu-sim", "gpu", "tpu"]
 
 
+_NOT_KEPT: set[str] = set()
+
+
 class Line(BaseModel):
     """Base of every model of the record: unknown fields and coercions are errors."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, populate_by_name=True
     )
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Drops which fields were given: of a line's memory these names are half, and nobody asks for them."""
+        object.__setattr__(self, "__pydantic_fields_set__", _NOT_KEPT)
 
     def to_json(self) -> str:
         """Returns the canonical JSON text, without a line end."""
