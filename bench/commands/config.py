@@ -23,6 +23,7 @@ EXAMPLES = {
     "data": "hub",
     "out": "runs/mine",
     "limit": 2,
+    "targets": {"math": 0.9},
 }
 """A value to start from, of every key that is unset by default: TOML has no word for unset."""
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -58,8 +59,15 @@ def template(name: str) -> str:
         if default is None:
             about += " Unset; for example:"
         shown = EXAMPLES[key] if default is None else default
-        parts.append(textwrap.indent(textwrap.fill(about, 106), "# ") + f"\n# {key} = {json.dumps(shown)}\n")
+        parts.append(textwrap.indent(textwrap.fill(about, 106), "# ") + f"\n# {key} = {_toml(shown)}\n")
     return "\n".join(parts)
+
+
+def _toml(value: Any) -> str:
+    """A value of the config as TOML: JSON's scalars and lists are TOML's too, a table is not."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value)
 
 
 def _bounds(key: str) -> str:
@@ -84,7 +92,7 @@ def show_command(file: Path | None, sets: list[str], suite: str | None) -> tuple
         note(hint)
     lines = []
     for key, value in values.items():
-        setting = f"# {key} is unset" if value is None else f"{key} = {json.dumps(value)}"
+        setting = f"# {key} is unset" if value is None else f"{key} = {_toml(value)}"
         lines.append(f"{setting:<44}  # {origins[key]}. {RunConfig.model_fields[key].description}")
     return {"config": values, "set_by": origins}, "\n".join(lines)
 

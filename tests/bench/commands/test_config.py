@@ -32,6 +32,16 @@ def test_its_lines_are_all_keys_at_their_defaults() -> None:
         RunConfig.model_validate({key: values[key]})
 
 
+def test_what_is_shown_is_a_config_file(invoke: Invoke, tmp_path: Path) -> None:
+    written = tmp_path / "written.toml"
+    written.write_text('tasks = ["math", "code"]\ntargets = { math = 0.9, code = 0.5 }\n')
+    code, shown, _ = invoke("config", "show", "--config", str(written))
+    assert code == 0
+    saved = tmp_path / "saved.toml"
+    saved.write_text(shown)
+    assert resolve(saved, {}, (), {}).config == resolve(written, {}, (), {}).config
+
+
 def test_no_file_is_overwritten(invoke: Invoke, tmp_path: Path) -> None:
     file = tmp_path / "bench.toml"
     file.write_text("updates = 3\n")
