@@ -51,9 +51,9 @@ class Line(BaseModel):
 class EventLine(Line):
     """A point in time. `prev` is the sha256 of the bytes of the line before, without its line end.
 
-    Lines are in order of t_ns. Keys: run_start {wall_utc}, run_stop {status, recompiles, wall_utc}, group.complete,
-    adapter.published {tenant, version, sha256}, snapshot {tenant, version, samples, t_ns}, tenant.stopped,
-    self_check {tenant, ratio_min, ratio_mean, ratio_max, mean_gap, loss_tokens, sampled_tokens},
+    Lines are in order of t_ns. Keys: run_start {wall_utc}, run_stop {status, recompiles, peak_bytes, wall_utc},
+    group.complete, adapter.published {tenant, version, sha256}, snapshot {tenant, version, samples, t_ns},
+    tenant.stopped, self_check {tenant, ratio_min, ratio_mean, ratio_max, mean_gap, loss_tokens, sampled_tokens},
     rollout.filtered {tenant, ordinal, sample_index, tokens, reason}, checkpoint {step, blocked_ns},
     resumed {step, updates, redrawn}, compile {fun_name, seconds, cached}, warning.
     """

@@ -20,7 +20,7 @@ FORBIDDEN = {
 }
 
 LADDER = [
-    {"types", "errors", "environment", "clock", "workers", "device"},
+    {"types", "errors", "environment", "clock", "workers", "device", "memory"},
     {"advantages", "losses", "kl", "packing", "schedule", "streams", "tenant", "tokens", "evaluation"},
     {"model", "pretrained", "sampler", "learner", "telemetry", "scoring", "compile_cache"},
     {"actor", "env_pool", "buffer", "rollout", "runspec", "selfcheck", "inbox", "waits"},

@@ -34,6 +34,7 @@ from tunix_core.environment import EnvFactory
 from tunix_core.errors import ConfigError, LearnerError, StalledError
 from tunix_core.inbox import Inbox
 from tunix_core.learner.stage import Learner, PackedUpdate, Step, trained_length
+from tunix_core.memory import PeakMemory
 from tunix_core.model.load import BaseModel
 from tunix_core.model.lora import lora_scale
 from tunix_core.runspec import Restored, Snapshot, TrainerSpec, TrainResult, check_run, check_tenant
@@ -218,6 +219,8 @@ class Trainer:
             if name not in known:
                 self._snapshot(name, self.learner.adapter(name))
         compiles = self._compiles.names()
+        memory = PeakMemory(jax.local_devices())
+        memory.begin()
         t_start = self._saved_ns = self._clock()
         self._in_window = True
         self._event("run_start", {"tenants": list(self._buffers)})
@@ -229,7 +232,8 @@ class Trainer:
             self._in_window = False
             stopped = {n: b.stopped for n, b in self._buffers.items() if b.stopped}
             status = "interrupted" if interrupted else "tenant_stopped" if stopped else "success"
-            self._event("run_stop", {"status": status, "recompiles": recompiles})
+            stop = {"status": status, "recompiles": recompiles, "peak_bytes": memory.read()}
+            self._event("run_stop", stop)
             if not interrupted:
                 self._save()  # the clock has stopped; for whoever still has to score the snapshots
         finally:

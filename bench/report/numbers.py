@@ -17,6 +17,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "small": lambda v: f"{v:.3g}",
     "count": lambda v: f"{v:,}",
     "rate": lambda v: f"{v:,.0f}",
+    "bytes": lambda v: f"{v / 2**20:,.0f} MiB",
     "word": str,
 }
 MISSING = "–"

@@ -302,7 +302,10 @@ _ALL = (
         name="peak_mem",
         title="Peak memory",
         unit="bytes",
-        formula="peak_bytes of run_stop, by device; null where the device counts none",
+        formula=(
+            "peak_bytes of run_stop: most bytes in use in the window, by device where its allocator counts, and "
+            "the process' resident memory; null where nothing is told"
+        ),
         population="run_stop",
         better="lower",
     ),

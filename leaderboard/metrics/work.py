@@ -132,7 +132,7 @@ def compiled(view: ArmView) -> dict[str, Any]:
 
 
 def peak_mem(view: ArmView) -> dict[str, int] | None:
-    """Returns the most bytes in use by device, where run_stop tells; None where the device doesn't count them."""
+    """Returns the most bytes in use by device and in the process, where run_stop tells; None where it doesn't."""
     for event in view.events:
         told = event.value.get("peak_bytes") if event.key == "run_stop" else None
         if isinstance(told, dict):

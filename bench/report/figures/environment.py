@@ -24,7 +24,7 @@ def environment(material: Material) -> Figure:
             + (": " if warned else ". ")
             + "; ".join(warned)
         ],
-        tables=[_settings(run), _arms(run), _machine(run), _compile(run)],
+        tables=[_settings(run), _arms(run), _machine(run), _compile(run), *_memory(material)],
         open_tables=True,
     )
 
@@ -101,6 +101,25 @@ def _compile(run: dict[str, Any]) -> Table:
         columns=columns("arm", "seed", "init", "compile", "from the cache", text=2),
         rows=rows,
     )
+
+
+def _memory(material: Material) -> list[Table]:
+    """The most memory of each arm, of what told it: devices' allocators, the process."""
+    means = {arm: material.document["arms"][arm]["mean"].get("peak_mem") or {} for arm in material.arms}
+    names = sorted({name for peaks in means.values() for name in peaks})
+    if not names:
+        return []
+    rows = [
+        [arm, *(Number(key=pointer("arms", arm, "mean", "peak_mem", name), form="bytes") for name in names)]
+        for arm in means
+    ]
+    return [
+        Table(
+            caption="Most memory in use in the window, mean of the seeds",
+            columns=columns("arm", *names),
+            rows=rows,
+        )
+    ]
 
 
 def _said(value: Any) -> str:
