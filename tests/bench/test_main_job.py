@@ -9,15 +9,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from bench import compare, table
 from bench.cli import invoke
+from bench.errors import RejectedError
 from leaderboard.records import RunRecord
 from leaderboard.verify import verify
+from tunix_core.schedule import ARMS
+from tunix_core.trainer import Trainer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TRIO = ["--tasks", "math,code,search", "--tracker", "none", "--quiet"]
@@ -84,6 +87,28 @@ def test_the_comparison_gives_a_verdict(run_dir: Path) -> None:
     found = compare.compare(run_dir)
     assert (found.baseline, found.product) == ("S1", "A1")
     assert "A1 against S1" in found.verdict and "one seed" in found.verdict
+
+
+def test_a_sleep_in_the_baselines_trainer_is_found_in_the_record(
+    run_dir: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted in the program, not in its record: a second before every update of S1."""
+    del run_dir  # its arms have compiled what these need
+    begin = Trainer._begin_update
+
+    def held_up(trainer: Trainer, due: Mapping[str, tuple[int, ...]]) -> None:
+        if trainer.schedule == ARMS["S1"]:
+            time.sleep(1.0)  # the unfairness itself
+        begin(trainer, due)
+
+    monkeypatch.setattr(Trainer, "_begin_update", held_up)
+    out = folder / "held-up"
+    assert invoke(["run", *TRIO, *SMALL, "--arms", "S1,A1", "--out", str(out)]) == 0
+    assert verify(out).ok
+    with pytest.raises(
+        RejectedError, match=r"^E145 .*S1, seed \d+: its device stood still for .* was held up"
+    ):
+        compare.compare(out)
 
 
 def test_submitting_makes_a_row_on_the_page(run_dir: Path, folder: Path) -> None:
