@@ -14,7 +14,7 @@ from leaderboard.records import ArmView, RunRecord
 
 __all__ = ["METRICS", "VERSION", "Metric", "compute", "results"]
 
-VERSION = 2
+VERSION = 3
 """Of what `results` holds: raised when a figure is added. Records that hold an earlier one lack the later figures."""
 
 

@@ -146,6 +146,17 @@ _ALL = (
         better="lower",
     ),
     Metric(
+        name="exposed_verify_frac",
+        title="Exposed verification",
+        unit="0-1",
+        formula=(
+            "the part of exposed.generation in which every open episode has sampled its last turn: the learner waits "
+            "for grades alone"
+        ),
+        population="as exposed",
+        better="lower",
+    ),
+    Metric(
         name="other_frac",
         title="Other",
         unit="0-1",

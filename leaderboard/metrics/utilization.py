@@ -8,7 +8,7 @@ from typing import Any
 from leaderboard.metrics import intervals
 from leaderboard.metrics.work import goodput, work_window
 from leaderboard.records import ArmView
-from leaderboard.schema import SpanLine
+from leaderboard.schema import RolloutLine, SpanLine
 
 SAMPLING = ("prefill", "decode")
 
@@ -44,22 +44,24 @@ def exposed(view: ArmView) -> dict[str, Any]:
 
     The same shares stand under `exposed` and, by the names that MLPerf's logs use, on their own.
     """
-    shares = _shares(view)
+    shares, verify = _shares(view)
     return {
         "exposed": shares,
         "learner_train_frac": shares["train"],
         "exposed_sync_frac": shares["sync"],
         "exposed_eval_frac": shares["eval"],
         "exposed_gen_frac": shares["generation"],
+        "exposed_verify_frac": verify,
         "other_frac": shares["other"],
     }
 
 
-def _shares(view: ArmView) -> dict[str, float]:
+def _shares(view: ArmView) -> tuple[dict[str, float], float]:
+    """The shares, and of generation's the part in which every open episode only waits for its grade."""
     window = work_window(view)
     total = window[1] - window[0]
     if not total:
-        return dict.fromkeys(("train", "sync", "eval", "generation", "other"), 0.0)
+        return dict.fromkeys(("train", "sync", "eval", "generation", "other"), 0.0), 0.0
     layers = {
         role: [(span.t0_ns, span.t1_ns) for span in view.spans if span.role == role]
         for role in ("train", "sync", "eval")
@@ -72,7 +74,15 @@ def _shares(view: ArmView) -> dict[str, float]:
         shares[name] = intervals.length(intervals.subtract(inside, taken)) / total
         taken = intervals.merge(taken + inside)
     shares["other"] = max(0.0, 1.0 - sum(shares.values()))
-    return shares
+    others = [piece for name in ("train", "sync", "eval") for piece in layers[name]]
+    unsampled = [(rollout.t_start_ns, _sampled_ns(rollout)) for rollout in view.rollouts]
+    graded = intervals.subtract(intervals.clip(layers["generation"], window), others + unsampled)
+    return shares, intervals.length(graded) / total
+
+
+def _sampled_ns(rollout: RolloutLine) -> int:
+    """The end of the last turn that was sampled; what follows is the environment's, which grades."""
+    return max((turn.t1_ns for turn in rollout.turns if turn.role == "policy"), default=rollout.t_end_ns)
 
 
 def padding_waste(view: ArmView) -> dict[str, float]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from bench.report.figure import Figure, Table, columns
 from bench.report.material import Material
-from bench.report.numbers import Number, pointer
+from bench.report.numbers import Number, pointer, shown
 from leaderboard.site import plots
 from leaderboard.site.html import Markup
 from leaderboard.site.svg import Drawing, Ink, bar, label, percent, plot, rule, tick
 
-# the parts as the record knows them, the colour of each, and MLPerf's word
+# the parts by the record's name of their figure, the colour of each, and MLPerf's word
 PARTS = (
-    ("train", "train", "train"),
-    ("generation", "bubble", "exposed generation"),
-    ("sync", "sync", "weight sync"),
-    ("verify", "prefill", "verify"),
-    ("eval", "eval", "eval"),
-    ("other", "other", "other"),
+    ("learner_train_frac", "train", "train"),
+    ("exposed_gen_frac", "bubble", "exposed generation"),
+    ("exposed_verify_frac", "prefill", "of it verify"),
+    ("exposed_sync_frac", "sync", "weight sync"),
+    ("exposed_eval_frac", "eval", "eval"),
+    ("other_frac", "other", "other"),
 )
+WITHIN = "exposed_verify_frac"
+"""Drawn over the end of the part before it, which holds it."""
 
 
 def breakdown(material: Material) -> Figure:
@@ -27,7 +29,6 @@ def breakdown(material: Material) -> Figure:
     if not arms:
         return Figure(key="breakdown", title=title, absent="No update was made.")
     means = {arm: material.document["arms"][arm]["mean"] for arm in arms}
-    parts = [part for part in PARTS if any(part[0] in own["exposed"] for own in means.values())]
     longest = max(own["t_work"] for own in means.values()) or 1.0
     height = 12 + 34 * len(arms) + 40
     ground = plot(1056, height, (0, longest), (0, 1), left=70, right=76)
@@ -41,23 +42,20 @@ def breakdown(material: Material) -> Figure:
     for row, (arm, own) in enumerate(means.items()):
         y, at = 12 + 34 * row, 0.0
         drawn.append(label(arm, 62, y + 17, anchor="end", kind="strong"))
-        for key, colour, name in parts:
-            seconds = own["exposed"].get(key, 0.0) * own["t_work"]
-            tip = f"{arm}, {name}: {100 * own['exposed'].get(key, 0.0):.1f} %, {seconds:.1f} s"
+        for key, colour, name in PARTS:
+            seconds = own[key] * own["t_work"]
+            start, at = (at - seconds, at) if key == WITHIN else (at, at + seconds)
             if seconds:
-                width = ground.x(at + seconds) - ground.x(at)
-                drawn.append(bar(ground.x(at), y, width, 24, f"fill-{colour}", tip=tip))
-            at += seconds
+                tip = f"{arm}, {name}: {shown(own[key], 'percent')}"
+                width = ground.x(at) - ground.x(start)
+                drawn.append(bar(ground.x(start), y, width, 24, f"fill-{colour}", tip=tip))
         number = Number(key=pointer("arms", arm, "mean", "t_work"), form="seconds")
         drawn.append(material.label(number, ground.x(at) + 6, y + 17))
-        said.append(f"{arm}: " + ", ".join(f"{name} {own['exposed'].get(k, 0):.0%}" for k, _, name in parts))
+        said.append(f"{arm}: " + ", ".join(f"{name} {own[key]:.0%}" for key, _, name in PARTS))
     rows = [
         [
             arm,
-            *(
-                Number(key=pointer("arms", arm, "mean", "exposed", key), form="percent")
-                for key, _, _ in parts
-            ),
+            *(Number(key=pointer("arms", arm, "mean", key), form="percent") for key, *_ in PARTS),
         ]
         for arm in arms
     ]
@@ -70,16 +68,17 @@ def breakdown(material: Material) -> Figure:
         title=title,
         lead=[
             "Exposed generation is time in which the learner has nothing to train on because episodes are still "
-            "open; generation behind training costs nothing and is not in it. Environments and verifiers answer "
-            "within an episode, so their time is part of it where it is exposed."
+            "open; generation behind training costs nothing and is not in it. Environments answer within an episode, "
+            "so their time is part of it where it is exposed; verify is the part of it in which every open episode "
+            "only waits for its grade."
         ],
         drawings=[drawing],
-        legend=[(Ink(colour=colour), name) for _, colour, name in parts],
+        legend=[(Ink(colour=colour), name) for _, colour, name in PARTS],
         boxes=True,
         tables=[
             Table(
                 caption="Shares of the learner's time",
-                columns=columns("arm", *(n for *_, n in parts)),
+                columns=columns("arm", *(n for *_, n in PARTS)),
                 rows=rows,
             )
         ],

@@ -90,6 +90,7 @@ def test_sums_bounds_and_ledgers(view: ArmView, made: dict[str, Any]) -> None:
     assert math.fsum(figures[name] for name in names) == pytest.approx(1.0)
     assert sorted(figures[name] for name in names) == sorted(figures["exposed"].values())
     assert all(0 <= figures[name] <= 1 + 1e-12 for name in names)
+    assert 0 <= figures["exposed_verify_frac"] <= figures["exposed_gen_frac"] + 1e-12
 
     for own in figures["ledger"].values():
         for counts in own.values():

@@ -92,6 +92,25 @@ def test_where_the_learners_time_goes_adds_up(s1: ArmView) -> None:
     assert exposed["generation"] == pytest.approx(0.202 / S1_WORK)
 
 
+def test_waiting_for_grades_alone_is_told_apart(s1: ArmView) -> None:
+    """An episode that still has a turn to sample makes the wait one for generation."""
+    rounds = {
+        start: [r for r in s1.rollouts if r.t_start_ns == start]
+        for start in {r.t_start_ns for r in s1.rollouts}
+    }
+    sampled = [max(t.t1_ns for r in own for t in r.turns if t.role == "policy") for own in rounds.values()]
+    ended = [max(r.t_end_ns for r in own) for own in rounds.values()]
+    graded = (sum(ended) - sum(sampled)) / 1e9
+    assert 0 < graded < 0.202
+    assert metrics.compute(s1)["exposed_verify_frac"] == pytest.approx(graded / S1_WORK)
+    longer = s1.rollouts[0].model_copy(
+        update={"turns": ()}
+    )  # stopped before its first turn, and open until the end
+    figures = metrics.compute(dataclasses.replace(s1, rollouts=(*s1.rollouts[1:], longer)))
+    assert figures["exposed_verify_frac"] < graded / S1_WORK
+    assert figures["exposed_gen_frac"] == pytest.approx(0.202 / S1_WORK)
+
+
 def test_discarded_tokens_are_not_useful(s1: ArmView) -> None:
     stale = tuple(line.model_copy(update={"fate": "stale"}) for line in s1.rollouts)
     figures = metrics.compute(dataclasses.replace(s1, rollouts=stale))

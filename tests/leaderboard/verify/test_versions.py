@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from leaderboard.metrics import VERSION
 from leaderboard.records import RunRecord
 from leaderboard.verify.figures import reported
 from tests.leaderboard import golden
@@ -83,7 +84,7 @@ def test_results_of_version_1_verify(earlier: Path) -> None:
         (lambda r: r["runs"][0]["metrics"].update(util_busy=0.9), "E142"),
         (lambda r: r["runs"][0]["metrics"].update(mfu=0.9), "E142"),
         (lambda r: r["comparison"]["arms"]["A1"].update(high=9.0), "E172"),
-        (lambda r: r.update(version=3), "E142"),
+        (lambda r: r.update(version=VERSION + 1), "E142"),
         (lambda r: r.update(version="1"), "E142"),
         (lambda r: r.pop("runs"), "E142"),
         (lambda r: r.pop("comparison"), "E172"),
