@@ -201,6 +201,9 @@ def resolve(
     for key in ("tasks", "arms"):
         if isinstance(values.get(key), str):
             values[key] = [part.strip() for part in values[key].split(",") if part.strip()]
+    if origin.get("targets", "").startswith("suite "):
+        # of tasks that were named instead of the suite's
+        values["targets"] = {k: v for k, v in values["targets"].items() if k in values["tasks"]} or None
     try:
         return Resolved(config=RunConfig(**values), set_by=origin)
     except ValidationError as e:

@@ -30,10 +30,19 @@ def test_an_unknown_suite_is_a_usage_error_with_the_nearest_names() -> None:
 
 def test_what_departs_from_the_suite_is_on_record_and_what_it_leaves_free_is_not() -> None:
     free = resolve(None, {}, ["lora_rank=8"], {"suite": "quick", "seeds": 2, "arms": "S1,A1", "aa": False})
-    assert suite_info(free.config) == {"name": "quick", "version": 1, "changed": []}
+    assert suite_info(free.config) == {"name": "quick", "version": 2, "changed": []}
     changed = resolve(None, {}, ["lora_rank=4", "updates=3"], {"suite": "quick"})
-    assert suite_info(changed.config) == {"name": "quick", "version": 1, "changed": ["lora_rank", "updates"]}
+    assert suite_info(changed.config) == {"name": "quick", "version": 2, "changed": ["lora_rank", "updates"]}
     assert suite_info(resolve(None, {}, [], {}).config) is None
+
+
+def test_a_suites_targets_are_for_its_own_tasks() -> None:
+    assert resolve(None, {}, [], {"suite": "quick"}).config.targets == {"math": 0.90, "search": 0.98}
+    part = resolve(None, {}, [], {"suite": "quick", "tasks": "math,lookup"}).config
+    assert part.targets == {"math": 0.90}
+    assert resolve(None, {}, [], {"suite": "quick", "tasks": "lookup"}).config.targets is None
+    own = resolve(None, {}, [], {"suite": "quick", "targets": {"math": 0.5}})
+    assert own.config.targets == {"math": 0.5}
 
 
 @pytest.mark.parametrize("name", SUITES)
