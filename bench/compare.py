@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -176,6 +177,10 @@ class Comparison:
             and {"speedup": floor["ratio"], **{k: floor[k] for k in ("low", "high", "n")}},
             "noise_floor_sentence": floor_sentence(self.floor),
         }
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the text of `bench compare`."""
+        return f"<pre>{html.escape(self.text())}</pre>"
 
     def text(self, *, by_task: bool = False) -> str:
         """The verdict and the figures behind it; `by_task`: also every task's completion time."""

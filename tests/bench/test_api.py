@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
@@ -53,6 +54,8 @@ def test_a_run_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) ->
     document = json.loads(capsys.readouterr().out)
     found = bench.compare("b")
     assert document["verdict"] == found.verdict and document["parity"] == found.parity.verdict
+    assert document == json.loads(json.dumps(document | found.as_dict()))
+    assert found._repr_html_() == f"<pre>{html.escape(found.text())}</pre>"
     assert bench.verify("b").ok
 
 
