@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bench.cli import completion
 from bench.cli.options import JsonFlag, RunDir, show
 
 app = typer.Typer()
@@ -20,16 +21,35 @@ def compare(
     other: Annotated[
         Path | None, typer.Argument(metavar="[RUN2]", help="Takes the product from here, paired by seed.")
     ] = None,
-    baseline: Annotated[str | None, typer.Option(help="Arm to compare with; default S1.")] = None,
-    product: Annotated[str | None, typer.Option(help="Arm that is compared; default A1.")] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            help="Arm to compare with; default S1.", autocompletion=completion.one_of(completion.arm_names)
+        ),
+    ] = None,
+    product: Annotated[
+        str | None,
+        typer.Option(
+            help="Arm that is compared; default A1.", autocompletion=completion.one_of(completion.arm_names)
+        ),
+    ] = None,
     fail_below: Annotated[float | None, typer.Option(help="Exit 5 if the speed-up is lower.")] = None,
     require_parity: Annotated[
         bool, typer.Option("--require-parity", help="Exit 4 unless it passes.")
     ] = False,
     metric: Annotated[
-        str, typer.Option(help="Time of the ratio: t_work, or t_total, tenant_mean, tenant_p95.")
+        str,
+        typer.Option(
+            help="Time of the ratio: t_work, or t_total, tenant_mean, tenant_p95.",
+            autocompletion=completion.words("t_work", "t_total", "tenant_mean", "tenant_p95"),
+        ),
     ] = "t_work",
-    by: Annotated[str | None, typer.Option(help="task: a ratio for every task, with Holm's p.")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="task: a ratio for every task, with Holm's p.", autocompletion=completion.words("task")
+        ),
+    ] = None,
     html: Annotated[Path | None, typer.Option(help="Writes the page of 'bench report' too.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -50,7 +70,13 @@ def report(
     ],
     out: Annotated[Path | None, typer.Option(help="The file; default RUN.html beside the run.")] = None,
     form: Annotated[
-        str | None, typer.Option("--format", help="html (default), md or png.", metavar="FORMAT")
+        str | None,
+        typer.Option(
+            "--format",
+            help="html (default), md or png.",
+            metavar="FORMAT",
+            autocompletion=completion.words("html", "md", "png"),
+        ),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
     as_json: JsonFlag = False,
@@ -88,3 +114,28 @@ def export_peft(
 
     value = export(run, out, arm, tenant)
     show("export", value, "\n".join(value["adapters"]), as_json)
+
+
+TablesOut = Annotated[
+    Path | None, typer.Option(help="A new folder; default RUN-csv or RUN-parquet beside it.")
+]
+
+
+@export_app.command("csv")
+def export_csv(run: RunDir, out: TablesOut = None, as_json: JsonFlag = False) -> None:
+    """Write a run's metrics and every line of its record as CSV, a file per table."""
+    _tables(run, "csv", out, as_json)
+
+
+@export_app.command("parquet")
+def export_parquet(run: RunDir, out: TablesOut = None, as_json: JsonFlag = False) -> None:
+    """Write a run's metrics and every line of its record as Parquet, a file per table."""
+    _tables(run, "parquet", out, as_json)
+
+
+def _tables(run: Path, form: str, out: Path | None, as_json: bool) -> None:
+    from bench.tables import export_tables
+
+    value = export_tables(run, form, out)
+    rows = ", ".join(f"{name} {number}" for name, number in value["rows"].items())
+    show("export", value, f"{value['folder']}: {rows}", as_json)

@@ -7,18 +7,37 @@ from typing import Annotated
 
 import typer
 
+from bench.cli import completion
 from bench.cli.options import ConfigFile, DataOption, JsonFlag, RunDir, Sets, show
 
 app = typer.Typer()
+
+TRACKERS = ("auto", "none", "wandb", "trackio", "tensorboard")
 
 
 @app.command()
 def run(
     suite: Annotated[
-        str | None, typer.Option(help="A named suite: quick, standard; other flags go first.")
+        str | None,
+        typer.Option(
+            help="A named suite: quick, standard; other flags go first.",
+            autocompletion=completion.one_of(completion.suite_names),
+        ),
     ] = None,
-    tasks: Annotated[str | None, typer.Option(help="Task ids or short names, comma-separated.")] = None,
-    arms: Annotated[str | None, typer.Option(help="Of S0, S1, A0, A1, comma-separated.")] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            help="Task ids or short names, comma-separated.",
+            autocompletion=completion.comma_separated(completion.task_names),
+        ),
+    ] = None,
+    arms: Annotated[
+        str | None,
+        typer.Option(
+            help="Of S0, S1, A0, A1, comma-separated.",
+            autocompletion=completion.comma_separated(completion.arm_names),
+        ),
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds, paired over the arms.")] = None,
     aa: Annotated[
         bool | None,
@@ -27,11 +46,19 @@ def run(
     seed: Annotated[int | None, typer.Option(help="The first seed.")] = None,
     tenants: Annotated[int | None, typer.Option(help="How many; they share the tasks in turn.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="Base model: embedded, a fetched one, or a path.", metavar="NAME")
+        str | None,
+        typer.Option(
+            help="Base model: embedded, a fetched one, or a path.",
+            metavar="NAME",
+            autocompletion=completion.one_of(completion.model_names),
+        ),
     ] = None,
     latency: Annotated[
         str | None,
-        typer.Option(help="Simulated: none, remote-tools, const:0.2, lognormal:median=0.4,p95=1.5, heavy:…"),
+        typer.Option(
+            help="Simulated: none, remote-tools, const:0.2, lognormal:median=0.4,p95=1.5, heavy:…",
+            autocompletion=completion.words("none", "remote-tools", "const:", "lognormal:", "heavy:"),
+        ),
     ] = None,
     updates: Annotated[int | None, typer.Option(help="Optimizer updates per tenant.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Of every tenant.")] = None,
@@ -40,7 +67,12 @@ def run(
     eval_every: Annotated[int | None, typer.Option(help="Between snapshots; 0: first and last.")] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder; default runs/<id>.")] = None,
     limit: Annotated[int | None, typer.Option(help="At most N updates, and 8 N dev items; marked.")] = None,
-    tracker: Annotated[str | None, typer.Option(help="auto, none, wandb, trackio or tensorboard.")] = None,
+    tracker: Annotated[
+        str | None,
+        typer.Option(
+            help="auto, none, wandb, trackio or tensorboard.", autocompletion=completion.words(*TRACKERS)
+        ),
+    ] = None,
     require_tracker: Annotated[
         bool | None, typer.Option("--require-tracker", help="Exit 4 unless its mirror is whole.")
     ] = None,

@@ -18,6 +18,8 @@ from leaderboard.verify import intact
 
 SUFFIXES = {"html": (".html", ".htm"), "md": (".md",), "png": (".png",)}
 """Formats of a report, and what their files are called."""
+OURS = {"html": b'class="verdict"', "md": b"# Run "}
+"""What a report of ours holds; a picture says nothing of where it comes from."""
 
 
 def compare_command(
@@ -94,9 +96,16 @@ def report_command(runs: Sequence[Path], out: Path | None, form: str | None) -> 
         raise UsageError(f"--out {target} lies in the run, which is sealed", "name a file beside it")
     if (target.exists() or target.is_symlink()) and not (target.is_file() and not target.is_symlink()):
         raise UsageError(f"--out {target} is there and is no regular file", "name another")
+    if out is not None and target.is_file() and not _is_report(target, chosen):
+        raise UsageError(f"--out {target} is there already and is no report", "name another, or remove it")
     if not target.parent.is_dir():
         raise UsageError(f"--out {target}: there is no folder {target.parent}", "make it first")
     with ExitStack() as opened:
         places = [opened.enter_context(unpacked(run)) for run in runs]
         write_atomically(target, render(places, cast(Format, chosen)))
     return target
+
+
+def _is_report(path: Path, form: str) -> bool:
+    """Whether overwriting loses nothing of the user's own."""
+    return form in OURS and OURS[form] in path.read_bytes()

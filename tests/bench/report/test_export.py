@@ -70,3 +70,20 @@ def test_a_wrong_format_is_named(
 ) -> None:
     assert invoke(["report", str(run), *options]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["mine.html", "README.md", "mine.png"])
+def test_a_file_that_is_no_report_is_kept(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    mine = tmp_path / name
+    mine.write_text("written by hand")
+    assert invoke(["report", str(run), "--out", str(mine)]) == 2
+    assert "is there already and is no report" in capsys.readouterr().err
+    assert mine.read_text() == "written by hand"
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.md"])
+def test_a_report_is_overwritten_by_the_next(run: Path, tmp_path: Path, name: str) -> None:
+    assert invoke(["report", str(run), "--out", str(tmp_path / name)]) == 0
+    assert invoke(["report", str(run), "--out", str(tmp_path / name)]) == 0
