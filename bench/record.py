@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -109,3 +109,12 @@ class Sink(Protocol):
     ) -> None:
         """An adapter worth keeping."""
         ...
+
+
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields what stands at the ends of nested objects, under dotted names; an empty object is an end."""
+    if isinstance(value, Mapping) and value:
+        for key, part in value.items():
+            yield from leaves(part, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, value

@@ -13,12 +13,13 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.errors import RejectedError, UsageError
+from bench.record import leaves
 from bench.recorder import Begun, Kept, RunRecorder
 from bench.secret import HIDDEN
 from leaderboard import bundle, canonical
@@ -186,7 +187,11 @@ class Journal:
 
 def drift(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What differs between run.json and what this process would have written: 'key: was …, is …'."""
-    old, new = (dict(_flat({key: header.get(key) for key in SAME})) for header in (before, now))
+    # as JSON has it: tuples are lists there
+    old, new = (
+        dict(leaves(json.loads(json.dumps({key: header.get(key) for key in SAME}))))
+        for header in (before, now)
+    )
     free = {f"config.{key}" for key in FREE}
     return [
         f"{key}: was {json.dumps(old.get(key))}, is {json.dumps(new.get(key))}"
@@ -232,12 +237,3 @@ def _begun(directory: Path, sizes: Mapping[str, int], at: tuple[str, int, int]) 
         if (line["arm"], line["seed"], line["fate"]) == (*at[:2], "consumed"):
             consumed[line["tenant"]] += 1
     return Begun(start_ns=marks["run_start"], stop_ns=marks.get("run_stop"), consumed=dict(consumed))
-
-
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping) and value:
-        for key, part in value.items():
-            yield from _flat(part, f"{name}.{key}" if name else str(key))
-    else:
-        # as JSON has it: tuples are lists there
-        yield name, json.loads(json.dumps(value))

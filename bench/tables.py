@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import UsageError
-from leaderboard import metrics
+from bench.record import leaves
+from leaderboard import metrics, schema
 from leaderboard.records import RunRecord
 from leaderboard.schema import Line
 
-LINES = ("rollouts", "updates", "evals", "spans", "events")
+LINES = tuple(file.removesuffix(".jsonl") for file in schema.LINES)
 Row = Mapping[str, Any]
 
 
@@ -36,26 +37,20 @@ def export_tables(directory: Path, form: str, out: Path | None) -> dict[str, Any
     if target.resolve().is_relative_to(directory.resolve()):
         raise UsageError(f"--out {target} lies in the run, which is sealed", "name a folder beside it")
     record = RunRecord.open(directory)
-    tables: dict[str, list[Row]] = {"metrics": [_figures(run) for run in metrics.results(record)["runs"]]}
-    tables |= {name: [_cells(line) for line in getattr(record, name)] for name in LINES}
+    figures = [_figures(run) for run in metrics.results(record)["runs"]]  # reads, so checks, every line
     target.mkdir(parents=True)
-    for name, rows in tables.items():
+    counts: dict[str, int] = {}
+    # a table at a time: rollouts and evaluations are large
+    for name in ("metrics", *LINES):
+        rows = figures if name == "metrics" else [_cells(line) for line in getattr(record, name)]
         WRITERS[form](target / f"{name}.{form}", rows)
-    return {"folder": str(target), "rows": {name: len(rows) for name, rows in tables.items()}}
+        counts[name] = len(rows)
+    return {"folder": str(target), "rows": counts}
 
 
 def _figures(run: Row) -> Row:
-    return {"arm": run["arm"], "seed": run["seed"], **_flat(run["metrics"])}
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, inner in value.items():
-        if isinstance(inner, Mapping) and inner:
-            found |= _flat(inner, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = _cell(inner)
-    return found
+    cells = {name: _cell(value) for name, value in leaves(run["metrics"])}
+    return {"arm": run["arm"], "seed": run["seed"], **cells}
 
 
 def _cells(line: Line) -> Row:

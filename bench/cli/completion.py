@@ -27,18 +27,18 @@ def one_of(names: Callable[[], Iterable[str]]) -> Offer:
     return offer
 
 
-def arm_names() -> list[str]:
+def arm_names() -> Iterable[str]:
     """S0, S1, A0, A1."""
     from bench.config import ARMS
 
-    return list(ARMS)
+    return ARMS
 
 
-def suite_names() -> list[str]:
+def suite_names() -> Iterable[str]:
     """The named suites."""
     from bench.suites import SUITES
 
-    return list(SUITES)
+    return SUITES
 
 
 def task_names() -> list[str]:
@@ -63,6 +63,29 @@ def setting_names() -> list[str]:
     return [f"{key}=" for key in RunConfig.model_fields]
 
 
-def words(*known: str) -> Offer:
-    """Completes one of a few words."""
-    return one_of(lambda: known)
+def tracker_names() -> Iterable[str]:
+    """What --tracker takes."""
+    from bench.trackers import NAMES
+
+    return NAMES
+
+
+def latency_forms() -> Iterable[str]:
+    """One example of every form of a latency profile."""
+    from tasks.latency import FORMS
+
+    return FORMS
+
+
+def time_names() -> Iterable[str]:
+    """The times that `bench compare` can take ratios of."""
+    from bench.compare import TIMES
+
+    return TIMES
+
+
+def report_formats() -> Iterable[str]:
+    """What `bench report` writes."""
+    from bench.commands.results import SUFFIXES
+
+    return SUFFIXES

@@ -10,6 +10,8 @@ import typer
 from bench.cli import completion
 from bench.cli.options import JsonFlag, RunDir, show
 
+ARM_OFFER = completion.one_of(completion.arm_names)
+
 app = typer.Typer()
 export_app = typer.Typer(help="A record as others want it.", no_args_is_help=True)
 app.add_typer(export_app, name="export")
@@ -23,15 +25,11 @@ def compare(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
-            help="Arm to compare with; default S1.", autocompletion=completion.one_of(completion.arm_names)
-        ),
+        typer.Option(help="Arm to compare with; default S1.", autocompletion=ARM_OFFER),
     ] = None,
     product: Annotated[
         str | None,
-        typer.Option(
-            help="Arm that is compared; default A1.", autocompletion=completion.one_of(completion.arm_names)
-        ),
+        typer.Option(help="Arm that is compared; default A1.", autocompletion=ARM_OFFER),
     ] = None,
     fail_below: Annotated[float | None, typer.Option(help="Exit 5 if the speed-up is lower.")] = None,
     require_parity: Annotated[
@@ -41,13 +39,14 @@ def compare(
         str,
         typer.Option(
             help="Time of the ratio: t_work, or t_total, tenant_mean, tenant_p95.",
-            autocompletion=completion.words("t_work", "t_total", "tenant_mean", "tenant_p95"),
+            autocompletion=completion.one_of(completion.time_names),
         ),
     ] = "t_work",
     by: Annotated[
         str | None,
         typer.Option(
-            help="task: a ratio for every task, with Holm's p.", autocompletion=completion.words("task")
+            help="task: a ratio for every task, with Holm's p.",
+            autocompletion=completion.one_of(lambda: ["task"]),
         ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Writes the page of 'bench report' too.")] = None,
@@ -75,7 +74,7 @@ def report(
             "--format",
             help="html (default), md or png.",
             metavar="FORMAT",
-            autocompletion=completion.words("html", "md", "png"),
+            autocompletion=completion.one_of(completion.report_formats),
         ),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,

@@ -12,8 +12,6 @@ from bench.cli.options import ConfigFile, DataOption, JsonFlag, RunDir, Sets, sh
 
 app = typer.Typer()
 
-TRACKERS = ("auto", "none", "wandb", "trackio", "tensorboard")
-
 
 @app.command()
 def run(
@@ -57,7 +55,7 @@ def run(
         str | None,
         typer.Option(
             help="Simulated: none, remote-tools, const:0.2, lognormal:median=0.4,p95=1.5, heavy:…",
-            autocompletion=completion.words("none", "remote-tools", "const:", "lognormal:", "heavy:"),
+            autocompletion=completion.one_of(completion.latency_forms),
         ),
     ] = None,
     updates: Annotated[int | None, typer.Option(help="Optimizer updates per tenant.")] = None,
@@ -70,7 +68,8 @@ def run(
     tracker: Annotated[
         str | None,
         typer.Option(
-            help="auto, none, wandb, trackio or tensorboard.", autocompletion=completion.words(*TRACKERS)
+            help="auto, none, wandb, trackio or tensorboard.",
+            autocompletion=completion.one_of(completion.tracker_names),
         ),
     ] = None,
     require_tracker: Annotated[

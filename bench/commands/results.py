@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,8 +19,8 @@ from leaderboard.verify import intact
 
 SUFFIXES = {"html": (".html", ".htm"), "md": (".md",), "png": (".png",)}
 """Formats of a report, and what their files are called."""
-OURS = {"html": b'class="verdict"', "md": b"# Run "}
-"""What a report of ours holds; a picture says nothing of where it comes from."""
+OPENINGS = {"html": re.compile(rb"<title>Run \S+</title>"), "md": re.compile(rb"\A# Run \S+\n")}
+"""What a report begins with; a picture says nothing of where it comes from."""
 
 
 def compare_command(
@@ -108,4 +109,5 @@ def report_command(runs: Sequence[Path], out: Path | None, form: str | None) -> 
 
 def _is_report(path: Path, form: str) -> bool:
     """Whether overwriting loses nothing of the user's own."""
-    return form in OURS and OURS[form] in path.read_bytes()
+    with path.open("rb") as stream:
+        return form in OPENINGS and OPENINGS[form].search(stream.read(4096)) is not None

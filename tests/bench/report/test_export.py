@@ -83,6 +83,13 @@ def test_a_file_that_is_no_report_is_kept(
     assert mine.read_text() == "written by hand"
 
 
+def test_a_page_of_ones_own_with_a_heading_like_ours_is_kept(run: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "README.md"
+    mine.write_text("# Mine\n\n## Run it\n\n# Run 1\n")
+    assert invoke(["report", str(run), "--out", str(mine)]) == 2
+    assert mine.read_text().startswith("# Mine")
+
+
 @pytest.mark.parametrize("name", ["a.html", "a.md"])
 def test_a_report_is_overwritten_by_the_next(run: Path, tmp_path: Path, name: str) -> None:
     assert invoke(["report", str(run), "--out", str(tmp_path / name)]) == 0
