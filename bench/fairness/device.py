@@ -11,6 +11,7 @@ from bench.fairness.side import Side
 from leaderboard.metrics.work import NS, work_window
 from leaderboard.stats import geometric_mean
 from leaderboard.verify.report import Finding, error, warning
+from leaderboard.verify.resumed import standstills
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +80,7 @@ def unexplained(side: Side) -> float:
     """Share of the window in which the device stood still though a turn was to be sampled, or nobody was waited for.
 
     A device waits for good reason only while every open episode is in its environment. A turn waits for the device from
-    the end of the environment's turn before it to its own end.
+    the end of the environment's turn before it to its own end. The time of a resumption is told of by W205.
     """
     window = work_window(side.view)
     if window[1] <= window[0]:
@@ -101,6 +102,7 @@ def unexplained(side: Side) -> float:
             calls.append((ready, min(ready + rollout.env_ns - called, rollout.t_end_ns)))
     excused = _outside(_union(turns), window)
     excused = _common(excused, _union(calls), window)
+    excused = _union([*map(tuple, excused.tolist()), *standstills(side.header, side.view)])
     return _length(_common(idle, _outside(excused, window), window)) / (window[1] - window[0])
 
 

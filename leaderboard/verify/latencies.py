@@ -17,6 +17,7 @@ from leaderboard.metrics.work import NS, work_window
 from leaderboard.records import ArmView, RunRecord
 from leaderboard.schema import RolloutLine
 from leaderboard.verify.report import Finding, error, warning
+from leaderboard.verify.resumed import standstills
 from tasks import latency
 
 TOLERANCE_NS = 100_000
@@ -50,7 +51,7 @@ def baseline(record: RunRecord) -> Iterator[Finding]:
     """E155, as a warning: the baseline's environments were slower, or it stood still, more than the other arm."""
     profile = _profile(record)
     measures = (
-        (_idle, MAX_IDLE, "of its time neither the device nor an environment was at work, beyond that of"),
+        (lambda view: _idle(view, record), MAX_IDLE, "of its time neither the device nor an environment was at work, beyond that of"),
         (lambda view: _excess(view, profile), MAX_EXCESS, "longer than simulated took environments, beyond"),
     )
     for measure, most, what in measures:
@@ -110,11 +111,12 @@ def _excess(view: ArmView, profile: latency.LatencyProfile | None) -> float | No
     return (took - due) / due if due else None
 
 
-def _idle(view: ArmView) -> float:
-    """The share of the window in which no span is open and no episode waits for its environment."""
+def _idle(view: ArmView, record: RunRecord) -> float:
+    """The share of the window in which no span is open and no episode waits for its environment, resumptions aside."""
     window = work_window(view)
     busy: list[Interval] = [(span.t0_ns, span.t1_ns) for span in view.spans]
     busy += [(update.t0_ns, update.published_ns) for update in view.updates]
+    busy += standstills(record.header, view)
     for line in view.rollouts:
         at = line.t_start_ns
         for turn in line.turns:

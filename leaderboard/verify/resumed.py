@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
-from leaderboard.records import RunRecord
+from leaderboard.metrics.intervals import Interval
+from leaderboard.records import ArmView, RunRecord
+from leaderboard.schema import RunHeader
 from leaderboard.verify.report import Finding, error, warning
 
 NS = 1e9
@@ -28,3 +31,14 @@ def resumptions(record: RunRecord) -> Iterator[Finding]:
         where = "anew" if r.step is None else f"after step {r.step}"
         idle = f"{(r.resumed_ns - r.stopped_ns) / NS:.1f} s stood still, on the clock"
         yield warning("W205", "run.json", f"{r.arm}, seed {r.seed} went on {where}; {idle}")
+
+
+def standstills(header: RunHeader, view: ArmView) -> list[Interval]:
+    """When an (arm, seed) was interrupted, each until its first dispatch after that; W205 tells of them."""
+    starts = sorted(span.t0_ns for span in view.spans)
+    found: list[Interval] = []
+    for r in header.resumed:
+        if (r.arm, r.seed) == (view.arm, view.seed) and r.step is not None:
+            after = bisect_left(starts, r.resumed_ns)
+            found.append((r.stopped_ns, starts[after] if after < len(starts) else r.resumed_ns))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -12,6 +13,9 @@ import pytest
 
 from bench.compare import Comparison, compare
 from bench.errors import RejectedError
+from bench.fairness.device import HELD_UP, unexplained
+from bench.fairness.side import Side
+from leaderboard.outline import RunOutline
 from tests.leaderboard import golden
 
 SEEDS = (7, 8)
@@ -246,6 +250,30 @@ def test_an_arm_that_was_resumed_in_its_middle_holds_the_claim_back(run: Path) -
     assert [flag.code for flag in found.flags] == ["W205"]
     assert "S1, seed 8 was resumed after step 1: its time holds 35.0 s" in found.doubts[0]
     assert found.finding == "withheld"
+
+
+def test_the_time_of_a_resumption_is_no_sleep(run: Path) -> None:
+    """Interrupted before each update of S1 and gone on with: the same stillness, told of."""
+    a_sleep_in_the_baseline(run)
+    spans = [json.loads(text) for text in (run / "spans.jsonl").read_text().splitlines()]
+    gone_on = []
+    for seed in SEEDS:
+        own = sorted((s for s in spans if (s["arm"], s["seed"]) == ("S1", seed)), key=lambda s: s["t0_ns"])
+        for before, after in itertools.pairwise(own):
+            gone_on.append(
+                {
+                    **{"arm": "S1", "seed": seed, "step": 1, "dropped_lines": 0},
+                    **{"stopped_ns": before["t1_ns"], "resumed_ns": after["t0_ns"] - 1},
+                }
+            )
+    def stood_still(arm: str) -> float:
+        header(run, lambda h: h.update(resumed=[{**entry, "arm": arm} for entry in gone_on]))
+        record = RunOutline.open(run)
+        side = next(view for view in record.views if (view.arm, view.seed) == ("S1", 7))
+        return unexplained(Side(label="S1", view=side, header=record.header))
+
+    assert stood_still("A1") > HELD_UP
+    assert stood_still("S1") < 0.01
 
 
 def test_a_slow_environment_in_the_baseline_is_flagged(run: Path) -> None:
