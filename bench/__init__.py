@@ -1,28 +1,34 @@
 """A benchmark of asynchronous, multi-tenant RL post-training; the commands of `bench` as functions.
 
-Nothing heavy is imported until a function is called. Errors are those of `bench.errors`, with the messages of
-the command line. docs/api.md has an example.
+Nothing heavy is imported until a function is called. Whatever a function raises is one of `bench.errors`, with the
+message of the command line and its remedy in `.hint`. docs/api.md has an example.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
+from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import gymnasium
 
     from bench.api import Comparison, Report, Run
 
+__version__ = "0.1.0"
 __all__ = ["compare", "load", "make", "report", "run", "verify"]
 
-Place = str | os.PathLike[str]
+Place: TypeAlias = "str | os.PathLike[str] | Run"
+"""Of a record: its directory, an archive of it, or the `Run` that was made or loaded."""
 
 
-def run(out: Place | None = None, *, quiet: bool = True, resume: bool = False, **settings: Any) -> Run:
+def run(
+    out: str | os.PathLike[str] | None = None, *, quiet: bool = True, resume: bool = False, **settings: Any
+) -> Run:
     """Trains tenants on tasks under several timetables and records everything.
 
     Args:
@@ -35,47 +41,77 @@ def run(out: Place | None = None, *, quiet: bool = True, resume: bool = False, *
     Raises:
       UsageError: a key, a value or a folder that cannot work. DependencyError: something is missing.
     """
-    from bench.api import ran
+    from bench import api
 
-    return ran(None if out is None else Path(out), quiet=quiet, resume=resume, settings=settings)
+    return api.ran(out, quiet=quiet, resume=resume, settings=settings)
 
 
 def load(path: Place) -> Run:
-    """Opens a run directory. Raises leaderboard.errors.RecordError where there is none."""
+    """Opens a run directory. Raises UsageError where there is none, RejectedError for one that can't be read."""
     from bench import api
 
-    return api.load(Path(path))
+    return api.load(path)
 
 
-def compare(path: Place, *, baseline: str | None = None, product: str | None = None) -> Comparison:
-    """The verdict on two arms of a run, recomputed from the raw lines.
+def compare(
+    run: Place,
+    other: Place | None = None,
+    *,
+    baseline: str | None = None,
+    product: str | None = None,
+    metric: str = "t_work",
+) -> Comparison:
+    """The verdict on two arms of a run, or on an arm of one and one of another, recomputed from the raw lines.
 
-    Raises RejectedError where the arms did unequal work or the record was changed, UsageError for an unknown arm.
+    Args:
+      run: whose arms are compared; with `other`, the record of the baseline.
+      other: the record of the product, paired by seed.
+      baseline, product: arms; default S1 and A1.
+      metric: the time of the ratio: t_work, t_total, tenant_mean or tenant_p95.
+    Raises:
+      RejectedError: the arms did unequal work, or a record was changed after it was sealed.
+      UsageError: no record there, an unknown arm or metric.
     """
-    from bench.api import compared
-
-    return compared(Path(path), baseline, product)
-
-
-def report(path: Place, out: Place | None = None) -> Path:
-    """Writes the self-contained HTML page about a run; beside it where `out` isn't given. Returns its path."""
-    from bench.commands.results import report_command
-
-    return report_command([Path(path)], None if out is None else Path(out), None)
-
-
-def verify(path: Place, *, data: str | None = None) -> Report:
-    """All checks on a run directory or archive: `.ok`, `.findings`, `.codes`. Raises nothing for a bad record."""
     from bench import api
 
-    return api.verify(Path(path), data=data)
+    return api.compared(run, other, baseline=baseline, product=product, metric=metric)
+
+
+def report(
+    runs: Place | Sequence[Place],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    format: Literal["html", "md", "png"] | None = None,
+) -> Path:
+    """Writes the report about a run, with others or a study beside it, and returns its path.
+
+    Args:
+      out: the file; default beside the first run.
+      format: default what `out` ends with, else html.
+    """
+    from bench import api
+
+    return api.reported(runs, out, format)
+
+
+def verify(run: Place, *, data: str | None = None) -> Report:
+    """All checks on a run directory or archive: `.ok`, `.findings`, `.codes`. Raises nothing for a bad record.
+
+    Raises UsageError where there is nothing at all.
+    """
+    from bench import api
+
+    return api.verified(run, data=data)
 
 
 def make(task: str, **options: Any) -> gymnasium.Env[Any, Any]:
-    """A task as a Gymnasium environment, text in and text out; by its id or short name."""
-    import tasks
+    """A task as a Gymnasium environment, text in and text out; by its id or short name.
 
-    return tasks.make(tasks.resolve(task), **options)
+    Raises UsageError for an unknown one, with what it may have meant.
+    """
+    from bench import api
+
+    return api.made(task, options)
 
 
 class _Package(ModuleType):

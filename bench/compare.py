@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from bench import fairness
 from bench.control import Control, control
 from bench.errors import RejectedError, UsageError, ended
 from bench.fairness.side import Side
+from bench.places import broken_seal, run_directory, unpacked
 from bench.table import mean_of
 from bench.targets import TargetLine, target_lines
 from bench.verdict import Finding, finding, floor_sentence, sentence, shown
@@ -178,6 +180,13 @@ class Comparison:
             "noise_floor_sentence": floor_sentence(self.floor),
         }
 
+    def __str__(self) -> str:
+        """What `bench compare` prints."""
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {self.product} with {self.baseline}: {self.verdict}>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the text of `bench compare`."""
         return f"<pre>{html.escape(self.text())}</pre>"
@@ -231,27 +240,48 @@ def compare(
     product: str | None = None,
     margin: float = MARGIN,
     metric: str = "t_work",
+    sealed: bool = False,
 ) -> Comparison:
-    """Compares the arms of a run directory, or the baseline of one with the product of another, paired by seed.
+    """Compares the arms of a run, or the baseline of one with the product of another, paired by seed.
 
-    Raises RejectedError when a run did not end well or the arms did unequal work, naming the difference with its code;
-    UsageError when a run lacks an arm, or for a metric that is no time.
+    Args:
+      path, other: run directories, or archives of them.
+      margin: accuracy the product may lose and still count as equal.
+      sealed: require that the records are byte for byte what was sealed; a run that has just ended isn't yet.
+    Raises:
+      RejectedError: a run did not end well, its seal is broken, or the arms did unequal work: the difference and
+        its code are named.
+      RecordError: a line that can't be read.
+      UsageError: a run lacks an arm, or a metric is no time.
     """
     if metric not in TIMES:
         raise UsageError(f"--metric {metric!r} is no time to compare", f"there are {', '.join(TIMES)}")
-    record = _opened(path)
-    if other is None:
+    with ExitStack() as stack:
+        record = _opened(path, stack, sealed=sealed)
+        second = None if other is None else _opened(other, stack, sealed=sealed)
+        return _compared(path, record, second, baseline, product, margin, metric)
+
+
+def _compared(
+    path: Path,
+    record: RunOutline,
+    second: RunOutline | None,
+    baseline: str | None,
+    product: str | None,
+    margin: float,
+    metric: str,
+) -> Comparison:
+    if second is None:
         base, new = chosen(record.header, baseline, product)
         sides = {(v.arm, v.seed): Side(label=v.arm, view=v, header=record.header) for v in record.views}
         arms = [arm.arm for arm in record.header.arms]
         of_records = list(fairness.whole(record, list(sides.values())))
     else:
-        second = _opened(other)
         base, new, sides = _across(record, second, baseline, product)
         arms = [base, new]
         of_records = list(fairness.across(record, second))
-    seeds = [seed for seed in record.header.seeds if other is None or (new, seed) in sides]
-    if other is not None:
+    seeds = [seed for seed in record.header.seeds if second is None or (new, seed) in sides]
+    if second is not None:
         # what is of two experiments need not be paired to be refused
         _refuse(of_records, path)
     for arm, seed in ((arm, seed) for arm in arms for seed in seeds):
@@ -274,14 +304,17 @@ def compare(
     return _judge(record, base, new, arms, seeds, sides, pairs, found, margin, metric)
 
 
-def _opened(path: Path) -> RunOutline:
-    if not (path / "run.json").is_file():
-        raise UsageError(f"{path} holds no run.json.", "`bench run --out DIR` writes a run directory")
-    record = RunOutline.open(path)
+def _opened(path: Path, stack: ExitStack, *, sealed: bool) -> RunOutline:
+    directory = run_directory(stack.enter_context(unpacked(path)))
+    record = RunOutline.open(directory)
     header = record.header
     if header.status != "success":
         how = ended(header.status, header.status_reason)
         raise RejectedError(f"run {header.run_id} {how}", f"'bench resume {path}' goes on with it")
+    # before anything that is read from it: a line that was changed says nothing about the arms
+    if sealed and (broken := broken_seal(directory)):
+        hint = f"'bench verify {path}' lists everything"
+        raise RejectedError(f"{path} is not the record that was sealed: {broken}", hint)
     return record
 
 

@@ -122,6 +122,19 @@ def fault_of(error: BaseException) -> Fault:
     return Fault(message=message, hint=hint, exit_code=Exit.FAILED, expected=False)
 
 
+def of_bench(error: Exception) -> BenchError | None:
+    """An error of another part as one of this module, with the same exit code; None for one that nobody foresaw."""
+    if isinstance(error, BenchError):
+        return error
+    fault = fault_of(error)
+    if not fault.expected:
+        return None
+    kinds: dict[int, type[BenchError]] = {
+        kind.exit_code: kind for kind in (UsageError, DependencyError, RejectedError)
+    }
+    return kinds.get(fault.exit_code, BenchError)(fault.message, fault.hint)
+
+
 def _own(name: str | None) -> bool:
     return (name or "").partition(".")[0] in ("bench", "leaderboard", "tasks", "tunix_core")
 

@@ -57,6 +57,7 @@ def sentence(
     found = finding(ratio, floor, parity, doubts)
     if found == "observation":
         claim = f"{pair}: {shown(ratio)} on one seed, so without an interval: an observation, not a claim"
+        claim += f" ({'; '.join(doubts)})" if doubts else ""
     elif found == "no difference":
         claim = f"{pair}: no detectable difference in time ({shown(ratio)}{_beside(floor)})"
     else:

@@ -3,6 +3,6 @@
 `--help` loads nothing heavy.
 """
 
-from bench.cli.program import VERSION, invoke, main
+from bench.cli.program import invoke, main
 
-__all__ = ["VERSION", "invoke", "main"]
+__all__ = ["invoke", "main"]

@@ -10,11 +10,11 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from bench import __version__
 from bench.cli import board, config, doctor, models, plan, results, run, study, tasks
 from bench.errors import Exit, Fault, UsageError, fault_of
 from bench.output import document, note
 
-VERSION = "0.1.0"
 EPILOG = (
     "Exit codes: 0 ok, 1 a run failed, 2 usage, 3 verification refused, 4 --require-…, 5 --fail-below, "
     "6 a package or file is missing, 7 interrupted ('bench resume' goes on), 130 and 143 by a signal."
@@ -40,7 +40,7 @@ def _root(
 ) -> None:
     del debug  # read by `main`
     if version:
-        sys.stdout.write(f"bench {VERSION}\n")
+        sys.stdout.write(f"bench {__version__}\n")
         raise typer.Exit(0)
 
 

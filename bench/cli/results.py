@@ -83,21 +83,22 @@ def report(
     """Write one self-contained page about a run: verdict, figures, tables; several runs or a study add theirs."""
     from bench.commands.results import report_command
 
-    path = report_command(runs, out, form)
-    show("report", {"report": str(path)}, str(path), as_json)
+    value = report_command(runs, out, form)
+    show("report", value, value["report"], as_json)
     if open_:
         import webbrowser
 
-        webbrowser.open(path.resolve().as_uri())
+        webbrowser.open(Path(value["report"]).resolve().as_uri())
 
 
 @export_app.command("wandb")
 def export_wandb(run: RunDir, as_json: JsonFlag = False) -> None:
     """Rebuild a run's W&B curve from its metrics.jsonl; doing it twice makes no second run."""
+    from bench.commands.results import exported
     from bench.export import export_wandb as export
 
-    text = export(run)
-    show("export", {"exported": text}, text, as_json)
+    value = exported(run, lambda run: {"exported": export(run)})
+    show("export", value, value["exported"], as_json)
 
 
 @export_app.command("peft")
@@ -110,8 +111,9 @@ def export_peft(
 ) -> None:
     """Write a run's final adapters in PEFT's layout, each verified by reading it back."""
     from bench.adapters import export_peft as export
+    from bench.commands.results import exported
 
-    value = export(run, out, arm, tenant)
+    value = exported(run, lambda run: export(run, out, arm, tenant))
     show("export", value, "\n".join(value["adapters"]), as_json)
 
 
@@ -133,8 +135,9 @@ def export_parquet(run: RunDir, out: TablesOut = None, as_json: JsonFlag = False
 
 
 def _tables(run: Path, form: str, out: Path | None, as_json: bool) -> None:
+    from bench.commands.results import exported
     from bench.tables import export_tables
 
-    value = export_tables(run, form, out)
+    value = exported(run, lambda run: export_tables(run, form, out))
     rows = ", ".join(f"{name} {number}" for name, number in value["rows"].items())
     show("export", value, f"{value['folder']}: {rows}", as_json)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 import http.server
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.errors import Exit, UsageError
 from bench.output import note
+from bench.places import existing, unpacked
 from leaderboard import rounds, site
-from leaderboard.archive import SUFFIX, unpack
+from leaderboard.archive import SUFFIX
 from leaderboard.errors import RecordError
 from leaderboard.records import RunRecord
 from leaderboard.row import Row
@@ -174,23 +173,6 @@ def row_line(row: Row) -> str:
     marks = ["SIMULATED latency"] * row.latency_simulated + ["LIMITED"] * row.limit_applied
     seeds = f"{row.seeds} seed" + "s" * (row.seeds != 1)
     return "  ".join([row.slug, row.tier, row.device_class, seeds, claim, *marks])
-
-
-@contextmanager
-def unpacked(run: Path) -> Iterator[Path]:
-    """The run directory itself, or an archive's contents for as long as they are needed."""
-    if not existing(run).is_file():
-        yield run
-        return
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        yield unpack(run, Path(folder) / "run")
-
-
-def existing(run: Path) -> Path:
-    """The path, if something is there."""
-    if not run.exists():
-        raise UsageError(f"run directory {run} not found", "'bench run --out DIR' writes one")
-    return run
 
 
 def _folder(data: Path) -> Path:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from bench import table
 from bench.report import export, page
 from bench.report.figures import scaling
-from bench.report.material import gather
+from bench.report.material import Material, gather
 from leaderboard.bundle import write_atomically
 from leaderboard.records import RunRecord
 from leaderboard.site import plots
@@ -20,14 +19,11 @@ FIGURE = "figure.svg"
 Format = Literal["html", "md", "png"]
 
 
-def render(places: Sequence[Path], form: Format) -> bytes:
-    """Returns the report of a run, with others or a study beside it, in a format.
+def render(material: Material, form: Format) -> bytes:
+    """Returns the report of what was gathered, in a format.
 
-    Raises:
-      DependencyError: a picture, and its renderer is not installed.
-      UsageError: a folder that holds no run.
+    Raises DependencyError: a picture, and its renderer is not installed.
     """
-    material = gather(*places)
     if form == "png":
         return export.png(material)
     return (export.markdown if form == "md" else page.render)(material).encode()
@@ -36,7 +32,7 @@ def render(places: Sequence[Path], form: Format) -> bytes:
 def write_html(directory: Path, out: Path | None = None) -> Path:
     """Writes the page; beside the directory, which may be sealed, unless `out` says where."""
     out = out or directory.resolve().with_name(directory.resolve().name + ".html")
-    write_atomically(out, render([directory], "html"))
+    write_atomically(out, render(gather(directory), "html"))
     return out
 
 

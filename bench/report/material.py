@@ -50,6 +50,19 @@ class Material:
         """One view an arm: those of the seed that began."""
         return [view for view in self.views if view.seed == self.views[0].seed]
 
+    @property
+    def remarks(self) -> list[str]:
+        """What the report can't show of a record, and why."""
+        refused = self.document["refused"]
+        found = [f"no comparison: {refused}"] if refused else []
+        for row in self.document["beside"]:
+            if row["refused"] and row["run_id"] != self.record.header.run_id:
+                found.append(f"{row['path']}: no comparison: {row['refused']}")
+            if not row["same_work"] and self.document["study"] is None:
+                found.append(f"{row['path']} is of other work than the first run: it has its row, and no place in "
+                             "the figures over several runs")  # fmt: skip
+        return found
+
     def label(self, number: Number, x: float, y: float, **more: str | None) -> Markup:
         """A figure of the document as a text in a drawing."""
         return svg.label(
@@ -91,6 +104,10 @@ def _one(directory: Path) -> Material:
     shown = table.as_dict(record)
     runs = metrics.results(record)["runs"]
     comparison, refused = beside.compared(directory)
+    if comparison is None:
+        for arm in shown["arms"]:
+            # times of arms that can't be compared stand there; a ratio of them would be a comparison
+            arm |= dict.fromkeys(("speedup", "speedup_low", "speedup_high"))
     views = [view for view in record.views if view.updates]
     baseline = comparison["baseline"] if comparison else pairing.BASELINE
     if baseline not in {view.arm for view in views} and views:
@@ -106,8 +123,8 @@ def _one(directory: Path) -> Material:
         "headline": _headline(comparison),
         "table": shown,
         "baseline": baseline,
-        "ratios": across.ratios(finished, baseline),
-        "profile": across.profile(finished),
+        "ratios": across.ratios(finished, baseline) if comparison else {},
+        "profile": across.profile(finished) if comparison else {},
         "target_margin": TARGET_MARGIN,
         "arms": {arm: _arm([run["metrics"] for run in runs if run["arm"] == arm], record, arm)
                  for arm in dict.fromkeys(view.arm for view in views)},

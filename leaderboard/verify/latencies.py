@@ -51,7 +51,11 @@ def baseline(record: RunRecord) -> Iterator[Finding]:
     """E155, as a warning: the baseline's environments were slower, or it stood still, more than the other arm."""
     profile = _profile(record)
     measures = (
-        (lambda view: _idle(view, record), MAX_IDLE, "of its time neither the device nor an environment was at work, beyond that of"),
+        (
+            lambda view: _idle(view, record),
+            MAX_IDLE,
+            "of its time neither the device nor an environment was at work, beyond that of",
+        ),
         (lambda view: _excess(view, profile), MAX_EXCESS, "longer than simulated took environments, beyond"),
     )
     for measure, most, what in measures:

@@ -14,7 +14,6 @@ import pytest
 import bench
 from bench import cli, compose
 from bench.errors import RejectedError, UsageError
-from leaderboard.errors import RecordError
 from tests.bench.fakes import ScriptedArms
 from tests.bench.test_cli import RUN
 
@@ -64,14 +63,34 @@ def test_errors_are_the_packages_own_with_the_commands_message(capsys: pytest.Ca
         bench.run("c", updates=0)
     assert cli.invoke(["run", "--updates", "0", "--out", "c"]) == 2
     assert str(refused.value) in capsys.readouterr().err
-    with pytest.raises(RecordError, match=r"run\.json is missing"):
-        bench.load("nowhere")
+    for function in (bench.load, bench.compare, bench.report, bench.verify):
+        with pytest.raises(UsageError, match="run directory nowhere not found"):
+            function("nowhere")
+    with pytest.raises(UsageError, match="nosuch"):
+        bench.make("nosuch")
+    with pytest.raises(UsageError, match="updates = None is no value"):
+        bench.run("c", updates=None)
     bench.run("d", **SETTINGS)
     with Path("d/metrics.jsonl").open("a") as stream:
         stream.write("{}\n")
     with pytest.raises(RejectedError, match="not the record that was sealed"):
         bench.compare("d")
     assert not bench.verify("d").ok
+    Path("d/run.json").write_text("[]")
+    with pytest.raises(RejectedError, match=r"run\.json"):
+        bench.load("d")
+
+
+def test_a_run_stands_for_its_folder_and_two_can_be_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = bench.run("one", **SETTINGS), bench.run("two", **SETTINGS)
+    assert repr(one) == "<Run one: success, arms S1, A1, seeds [0]>"
+    found = bench.compare(one, two, metric="t_total")
+    assert cli.invoke(["compare", "one", "two", "--metric", "t_total"]) == 0
+    assert str(found) == capsys.readouterr().out.rstrip("\n")
+    assert repr(found).startswith("<Comparison of A1 with S1: A1 against S1, t_total: ")
+    page = bench.report([one, two], "both.md")
+    assert page == Path("both.md") and page.is_file()
+    assert bench.verify(two).ok
 
 
 def test_a_function_stays_one_when_its_submodule_is_imported() -> None:

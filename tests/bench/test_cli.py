@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from bench import cli, compose
+import bench
+from bench import compose
 from bench.errors import Exit
 from leaderboard.records import RunRecord
 from tests.bench.conftest import Invoke
@@ -80,7 +81,40 @@ def test_thresholds_have_exit_codes_of_their_own(invoke: Invoke) -> None:
     assert (code, json.loads(out)["ok"]) == (0, True)
     code, out, err = invoke("compare", "r", "--fail-below", "99", "--json")
     assert (code, json.loads(out)["ok"]) == (5, False)
-    assert "is below 99" in err
+    assert "error: --fail-below 99: the speed-up is 1." in err
+    code, out, err = invoke("compare", "r", "--fail-below", "99", "--require-parity", "--json")
+    assert code == 4 and [said.partition(":")[0] for said in json.loads(out)["missed"]] == [
+        "--require-parity",
+        "--fail-below 99",
+    ]
+    assert err.count("error: ") == 2
+
+
+def test_what_a_record_is_refused_for_is_said_wherever_it_is_shown(invoke: Invoke, tmp_path: Path) -> None:
+    """The page shows times, and no ratio of them; tables are written as they are; stderr says so both times."""
+    invoke(*RUN, "--out", "r")
+    (tmp_path / "r" / "rollouts.jsonl").write_text("")
+    code, _, err = invoke("compare", "r")
+    assert code == 3 and "r is not the record that was sealed: E111 rollouts.jsonl: bytes is 0" in err
+    code, out, err = invoke("report", "r", "--format", "md", "--json")
+    (remark,) = json.loads(out)["remarks"]
+    assert code == 0 and "r is not the record that was sealed: E111" in remark and remark in err
+    assert "1.88×" not in (tmp_path / "r.md").read_text()
+    code, out, err = invoke("export", "csv", "r", "--json")
+    assert code == 0 and json.loads(out)["sealed"] is False and "exported as it is: E111" in err
+
+
+@pytest.mark.parametrize(
+    "command", ["compare", "report", "resume", "export csv", "export wandb", "export peft"]
+)
+def test_what_is_no_run_directory_is_a_usage_error_everywhere(
+    invoke: Invoke, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "page.html").write_text("<title>Run x</title>")
+    for place in ("empty", "page.html", "nowhere"):
+        code, _, err = invoke(*command.split(), place)
+        assert code == 2 and place in err and "internal" not in err
 
 
 def test_strict_refuses_warnings_too(invoke: Invoke) -> None:
@@ -271,7 +305,7 @@ def test_a_card_is_known_without_its_data(invoke: Invoke) -> None:
 
 
 def test_version_and_help_are_on_stdout(invoke: Invoke) -> None:
-    assert invoke("--version")[:2] == (0, f"bench {cli.VERSION}\n")
+    assert invoke("--version")[:2] == (0, f"bench {bench.__version__}\n")
     code, out, err = invoke("--help")
     assert (code, err) == (0, "") and "compare" in out
     assert invoke()[0] == Exit.USAGE

@@ -259,8 +259,9 @@ def test_an_archive_is_compared_as_its_folder(run_dir: Path, tmp_path: Path) -> 
 
 
 def test_a_threshold_that_is_no_number_is_refused(run_dir: Path) -> None:
-    with pytest.raises(UsageError, match="--fail-below nan"):
-        compare_command(run_dir, None, None, math.nan, False)
+    for number in (math.nan, math.inf, 0.0, -1.0):
+        with pytest.raises(UsageError, match="--fail-below .* is no speed-up"):
+            compare_command(run_dir, None, None, number, False)
 
 
 @pytest.mark.parametrize("kind", ["in the run", "a fifo", "a link", "a folder", "no page", "nowhere"])

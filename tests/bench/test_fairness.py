@@ -266,6 +266,7 @@ def test_the_time_of_a_resumption_is_no_sleep(run: Path) -> None:
                     **{"stopped_ns": before["t1_ns"], "resumed_ns": after["t0_ns"] - 1},
                 }
             )
+
     def stood_still(arm: str) -> float:
         header(run, lambda h: h.update(resumed=[{**entry, "arm": arm} for entry in gone_on]))
         record = RunOutline.open(run)

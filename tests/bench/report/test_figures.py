@@ -108,7 +108,7 @@ def test_the_frontier_takes_runs_that_differ_in_the_staleness_limit_alone(tmp_pa
     assert [row["same_work"] for row in material.document["beside"]] == [True, True, True, False]
     assert len(frontier.drawings) == 3 and [row[0] for row in frontier.tables[0].rows] == ["k1", "k2", "k4"]
     # one page of all that the formats must agree on
-    page, text = (render(places, form).decode() for form in ("html", "md"))
+    page, text = (render(material, form).decode() for form in ("html", "md"))
     document = json.loads(page.split('id="document">', 1)[1].split("</script>", 1)[0])
     assert document["beside"] == json.loads(json.dumps(material.document["beside"]))
     speed = f"{document['beside'][1]['speedup']:.2f}×"
