@@ -199,11 +199,13 @@ class Comparison:
             for task, said in self.task_verdicts.items():
                 p = mean.adjusted_p.get(task)
                 lines.append(said + (f" p = {p:.3g} (Holm)." if p is not None else ""))
-            interval = "" if mean.low is None else f", 95 % interval {mean.low:.2f} to {mean.high:.2f}"
-            lines += [
-                f"geometric mean of {mean.tasks} tasks: {mean.ratio:.2f}×{interval} ({mean.method})",
-                "",
-            ]
+            known = (
+                f"95 % interval {mean.low:.2f} to {mean.high:.2f} ({mean.method})"
+                if mean.low is not None
+                else ""
+            )
+            interval = known or "without an interval"
+            lines += [f"geometric mean of {mean.tasks} tasks: {mean.ratio:.2f}×, {interval}", ""]
         for line in self.lines:
             lines.append(
                 f"{line.arm}: time {line.time_s:.1f} s, utilization busy {line.busy:.2f}, useful {line.useful:.2f}"

@@ -166,11 +166,13 @@ def resolve(
     def put(key: str, value: Any, where: str) -> None:
         key = key.replace("-", "_")
         if origin.get(key) == where and where.startswith("file"):
-            raise UsageError(f"{key} is set twice ({where})", "keep one of them")
+            raise UsageError(f"{key} is set twice ({_place(where, file)})", "keep one of them")
         if key not in RunConfig.model_fields:
             near = _nearest(key)
             hint = f"did you mean {near!r}?" if near else "'bench config show' lists the keys"
-            raise UsageError(f"unknown key {key!r} ({where})", hint)
+            if isinstance(value, dict):
+                hint = f"keys stand at the top level of the file, under no [{key}]"
+            raise UsageError(f"unknown key {key!r} ({_place(where, file)})", hint)
         values[key], origin[key] = value, where
 
     if file is not None:
@@ -211,7 +213,15 @@ def resolve(
         key = str(first["loc"][0]) if first["loc"] else "config"
         message = first["msg"].removeprefix("Value error, ")
         message = message[:1].lower() + message[1:]
-        raise UsageError(f"{key} = {first['input']!r} ({origin.get(key, 'default')}): {message}") from e
+        where = _place(origin.get(key, "default"), file)
+        field = RunConfig.model_fields.get(key)
+        hint = f"{key}: {field.description}" if field is not None else ""
+        raise UsageError(f"{key} = {first['input']!r} ({where}): {message}", hint) from e
+
+
+def _place(origin: str, file: Path | None) -> str:
+    """An origin for a message, which may name the whole path; a record holds the file's name alone."""
+    return f"file {file}" if file is not None and origin == f"file {file.name}" else origin
 
 
 def _nearest(key: str) -> str | None:

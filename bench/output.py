@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from bench.errors import UsageError
+from bench.errors import BenchError, UsageError
 
 
 def result(text: str) -> None:
@@ -17,8 +17,14 @@ def result(text: str) -> None:
         raise UsageError("stdout is closed", "there is nowhere to print the result")
     encoding = sys.stdout.encoding or "utf-8"
     text = text.encode(encoding, "backslashreplace").decode(encoding)
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        hint = "free some space, or name another file"
+        raise BenchError(f"stdout can't be written: {error.strerror}", hint) from error
 
 
 def document(value: dict[str, Any]) -> None:

@@ -32,6 +32,8 @@ SAME = (
     *("sampling", "tasks", "devices", "device_class", "software"),
 )
 """Of run.json: what a process must have in common with the one whose run it goes on with."""
+LONG = 60
+"""Characters of a value in a message."""
 FREE = ("out", "max_time", "tracker", "require_tracker", "no_progress_s", "compile_cache", "checkpoint_s")
 """Keys of the configuration that change no line of a record."""
 
@@ -99,8 +101,10 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Lets another process have it; twice is once."""
+        """Lets another process have it, and leaves nothing where nothing was kept; twice is once."""
         if self._lock >= 0:
+            if [path.name for path in self.folder.glob("*")] == ["lock"]:
+                shutil.rmtree(self.folder)
             os.close(self._lock)
             self._lock = -1
 
@@ -186,18 +190,26 @@ class Journal:
 
 
 def drift(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs between run.json and what this process would have written: 'key: was …, is …'."""
+    """What differs between run.json and what this process would have written: 'key: was …, is …'.
+
+    Where the configuration differs, that alone: the rest follows from it.
+    """
     # as JSON has it: tuples are lists there
     old, new = (
         dict(leaves(json.loads(json.dumps({key: header.get(key) for key in SAME}))))
         for header in (before, now)
     )
     free = {f"config.{key}" for key in FREE}
-    return [
-        f"{key}: was {json.dumps(old.get(key))}, is {json.dumps(new.get(key))}"
-        for key in sorted(old.keys() | new.keys())
-        if key not in free and old.get(key) != new.get(key)
+    keys = [
+        key for key in sorted(old.keys() | new.keys()) if key not in free and old.get(key) != new.get(key)
     ]
+    of_config = [key for key in keys if key.startswith("config.")]
+    return [f"{key}: was {_brief(old.get(key))}, is {_brief(new.get(key))}" for key in of_config or keys]
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= LONG else f"{text[:LONG]}…"
 
 
 def config_of(header: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,8 +36,10 @@ class TargetLine:
         origin = "fixed beforehand" if self.fixed else "where the baseline ended, less 2 points"
         what = f"{100 * self.target:.0f} % ({origin})"
         if self.speedup is None:
-            never = f"never held by the product in {self.lost} of {self.n} seeds"
-            said = f"{never}, by the baseline alone in {self.won} more"
+            of = f"of {self.n} seed" + "s" * (self.n != 1)
+            who = [f"the product in {self.lost}"] * (self.lost > 0)
+            who += [f"the baseline{' alone' if self.lost else ''} in {self.won}"] * (self.won > 0)
+            said = f"no ratio, not held by {' and by '.join(who)} {of}"
         elif self.low is None or self.high is None:
             said = f"{self.speedup:.2f}× sooner on one seed"
         else:

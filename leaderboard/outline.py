@@ -119,7 +119,9 @@ class RunOutline(RunRecord):
 
 def _read(path: Path, adapter: TypeAdapter[T]) -> list[T]:
     if not path.is_file():
-        raise RecordError("E103", path.name, "the file is missing")
+        raise RecordError(
+            "E103", path.name, "it is no regular file" if path.exists() else "the file is missing"
+        )
     found: list[T] = []
     try:
         with keeping_all():

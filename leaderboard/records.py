@@ -73,7 +73,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yields (line number, bytes without the line end); refuses over-long lines and a torn last line."""
     name = path.name
     if not path.is_file():
-        raise RecordError("E103", name, "the file is missing")
+        raise RecordError("E103", name, "it is no regular file" if path.exists() else "the file is missing")
     with path.open("rb") as stream:
         number = 0
         while line := stream.readline(MAX_LINE_BYTES + 1):
@@ -257,7 +257,9 @@ def _validate(model: type[L], value: Any, place: str) -> L:
         return model.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])[:120] or "value"
+        if not first["loc"]:
+            raise RecordError("E102", place, "not a JSON object") from error
+        where = ".".join(str(part) for part in first["loc"])[:120]
         code = "E103" if first["type"] in ("missing", "extra_forbidden") else "E102"
         raise RecordError(code, place, f"{where!r}: {first['msg']}") from error
 

@@ -119,7 +119,7 @@ def use_file(file: str) -> TaskSpec:
 @functools.cache
 def _from_file(file: Path) -> tuple[TaskSpec, ...]:
     if not file.is_file():
-        raise TaskFileError(f"{file} is not there ({FILES_VARIABLE} names files of tasks).")
+        raise TaskFileError(f"{file} is not there; a task that ends in .py is a file of tasks.")
     name = f"bench_tasks_{file.stem}"
     loader = importlib.util.spec_from_file_location(name, file)
     assert loader is not None and loader.loader is not None

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.errors import Exit, fault_of
+from bench.errors import BenchError, Exit, fault_of
 from bench.run import software, system
 from tasks import sandbox
 from tunix_core.errors import AssetError
@@ -129,11 +129,16 @@ def _sandbox() -> Iterator[Finding]:
 
 
 def _tracker() -> Iterator[Finding]:
-    from bench.trackers import chosen
+    from bench.trackers import check, chosen
 
     mode, key = os.environ.get("WANDB_MODE"), bool(os.environ.get("WANDB_API_KEY"))
     if chosen("auto", os.environ) == "none":
         yield Finding(what="tracker", status="ok", found="none (no WANDB_API_KEY, no WANDB_MODE)")
+        return
+    try:
+        check("auto")
+    except BenchError as error:
+        yield Finding(what="tracker", status="fail", found=str(error), advice=error.hint)
         return
     yield Finding(what="tracker", status="ok", found=f"wandb, {mode or ('online' if key else 'offline')}")
 

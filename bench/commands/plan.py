@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import UsageError
+from bench.places import run_directory
 from bench.planner import fit, report, scenario
 from bench.planner.hardware import DEVICES, MODELS
 from bench.planner.simulate import simulate
@@ -39,14 +40,21 @@ def plan_command(
         "sources": {"device": DEVICES[s.device].source, "model": MODELS[s.model].source},
         "arms": rows,
     }
-    return value, f"{about(s, placed)}\n\n{report.table(rows)}"
+    lines = [about(s, placed), "", report.table(rows)]
+    if remark := report.remark(rows):
+        value["remark"] = remark
+        lines += ["", remark]
+    return value, "\n".join(lines)
 
 
 def beside_command(run: Path, fitted_on: Sequence[Path]) -> tuple[dict[str, Any], str]:
     """(JSON, text): what was predicted of a record from other records, beside what was measured."""
     if not fitted_on:
         raise UsageError("--from needs other records to fit stage times on", "name them with --fit RUN")
-    record, others = RunRecord.open(run), [RunRecord.open(path) for path in fitted_on]
+    record, others = (
+        RunRecord.open(run_directory(run)),
+        [RunRecord.open(run_directory(path)) for path in fitted_on],
+    )
     rows = fit.predict(record, others)
     basis = {
         "of_this_run": "its configuration and, by its seeds, the simulated delays of its tools",

@@ -19,6 +19,21 @@ def figures(outcome: Mapping[str, Any], base: float | None, price: float | None)
     }
 
 
+LITTLE = 1.1
+"""A predicted speed-up below which asynchrony is not what the scenario needs."""
+
+
+def remark(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Why A1 gains little over S1, where it does; empty where it gains, or one of them is not planned."""
+    arms = {row["arm"]: row for row in rows}
+    if not {"S1", "A1"} <= arms.keys() or (arms["A1"]["speedup"] or LITTLE) >= LITTLE:
+        return ""
+    return (
+        f"A1 gains nothing to speak of here: devices are {100 * arms['S1']['util_busy']:.0f} % busy in S1 already, so "
+        "little waiting is left to hide; slower tools, fewer tenants or more devices leave more"
+    )
+
+
 def table(rows: Sequence[Mapping[str, Any]], first: Sequence[str] = ("arm",)) -> str:
     """One line a row: `first` are the columns that name it."""
     head = (*first, "T_work s", "speed-up", "busy", "train", "sync", "decode", "prefill", "staleness mean/max",

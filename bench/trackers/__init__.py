@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.errors import DependencyError
+from bench.errors import DependencyError, UsageError
 from bench.trackers.base import Backend, NoTracker, Threaded, Tracker
 
 __all__ = ["NAMES", "Tracker", "check", "chosen", "open_tracker"]
@@ -22,6 +22,9 @@ PACKAGES = {
 """By tracker: the package it needs, and how to get it."""
 
 
+MODES = ("online", "offline", "shared", "disabled", "dryrun", "run")
+
+
 def chosen(name: str, env: Mapping[str, str]) -> str:
     """'auto' is W&B where a key or WANDB_MODE is set, and nothing elsewhere."""
     if name != "auto":
@@ -30,7 +33,10 @@ def chosen(name: str, env: Mapping[str, str]) -> str:
 
 
 def check(name: str) -> None:
-    """Raises DependencyError for a tracker whose package is missing, before anything is spent."""
+    """Before anything is spent: DependencyError where a tracker's package is missing, UsageError for a wrong mode."""
+    mode = os.environ.get("WANDB_MODE")
+    if chosen(name, os.environ) == "wandb" and mode and mode not in MODES:
+        raise UsageError(f"WANDB_MODE={mode} is no mode of W&B", f"there are {', '.join(MODES)}")
     package, install = PACKAGES.get(tracker := chosen(name, os.environ), ("", ""))
     if package and importlib.util.find_spec(package) is None:
         what = f"tracker {tracker}: the package {package} is not installed"

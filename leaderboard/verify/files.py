@@ -15,7 +15,9 @@ def required(directory: Path) -> Iterator[Finding]:
     """E101, E103: which files there are."""
     present = set(bundle.files(directory))
     for name in REQUIRED_FILES:
-        if name not in present:
+        if name not in present and (directory / name).exists():
+            yield error("E103", name, "it is no regular file")
+        elif name not in present:
             yield error(
                 "E103", name, "the file is missing", "was the run interrupted before it was recorded?"
             )

@@ -96,7 +96,13 @@ def test_what_no_machine_can_do_and_what_is_no_number_is_refused_before_anything
 def test_a_key_set_twice_under_two_spellings_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text("group_size = 4\ngroup-size = 8\n")
-    assert "group_size is set twice (file c.toml)" in refusal(file=file)
+    assert f"group_size is set twice (file {file})" in refusal(file=file)
+
+
+def test_a_table_in_a_file_is_told_where_its_keys_belong(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text("[run]\nupdates = 3\n")
+    assert "keys stand at the top level of the file, under no [run]" in refusal(file=file)
 
 
 def test_a_file_may_begin_with_a_byte_order_mark_and_not_nest_without_end(tmp_path: Path) -> None:

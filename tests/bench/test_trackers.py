@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.errors import DependencyError
+from bench.errors import DependencyError, UsageError
 from bench.trackers import check, chosen, open_tracker
 from bench.trackers.base import Conclusion, Mirrored, NoTracker, Threaded
 from bench.trackers.wandb import mode
@@ -144,6 +144,9 @@ def test_missing_package_is_found_at_plan_time(monkeypatch: pytest.MonkeyPatch) 
         assert refused.value.exit_code == 6 and f"{remedy}" in refused.value.hint
     monkeypatch.setenv("WANDB_MODE", "offline")
     with pytest.raises(DependencyError):
+        check("auto")
+    monkeypatch.setenv("WANDB_MODE", "ofline")
+    with pytest.raises(UsageError, match="WANDB_MODE=ofline is no mode"):
         check("auto")
 
 

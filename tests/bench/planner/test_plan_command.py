@@ -24,7 +24,14 @@ def test_every_figure_stands_under_the_word_simulated(capsys: pytest.CaptureFixt
     assert code == 0
     assert out.startswith("SIMULATED")
     assert "ASSUMED" in out
-    assert [line.split()[0] for line in out.splitlines()[-4:]] == ["S0", "S1", "A0", "A1"]
+    assert [line.split()[0] for line in out.splitlines()[-6:-2]] == ["S0", "S1", "A0", "A1"]
+
+
+def test_a_plan_that_asynchrony_does_not_help_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "A1 gains nothing to speak of here: devices are " in plan(capsys)[1]
+    slow = plan(capsys, "--latency", "const:30", "--tenants", "2", "--json")[1]
+    a1 = json.loads(slow)["arms"][-1]
+    assert a1["speedup"] > 1.1 and "remark" not in json.loads(slow)
 
 
 def test_json_holds_scenario_sources_memory_and_figures(capsys: pytest.CaptureFixture[str]) -> None:
