@@ -18,13 +18,11 @@ from bench.table import mean_of
 from bench.targets import TargetLine, target_lines
 from bench.verdict import Finding, finding, floor_sentence, sentence, shown
 from leaderboard import metrics
+from leaderboard.metrics.scores import item_differences
 from leaderboard.outline import RunOutline
-from leaderboard.records import ArmView
 from leaderboard.schema import RunHeader
-from leaderboard.stats import Parity, Ratio, SuiteRatio, paired_ratio, parity, suite_ratio
+from leaderboard.stats import MARGIN, Parity, Ratio, SuiteRatio, paired_ratio, parity, suite_ratio
 
-MARGIN = 0.02
-"""Accuracy the product may lose and still count as equal: 2 points, set before any result was seen."""
 FEW = 8
 """Tenants that get a line each unasked."""
 QUESTIONS = {
@@ -448,22 +446,3 @@ def suite_name(header: RunHeader) -> str | None:
     name = f"{header.suite.name} {header.suite.version}"
     changed = ", ".join(header.suite.changed)
     return f"{name}, CHANGED ({changed}): not comparable with the suite" if changed else name
-
-
-def last_scores(view: ArmView) -> dict[tuple[str, str, int], float]:
-    """Reward by (tenant, environment, item) at each tenant's last evaluation; an error counts as wrong."""
-    last = {}
-    for line in view.evals:
-        last[line.tenant] = max(last.get(line.tenant, 0), line.eval_id)
-    return {
-        (line.tenant, line.env_id, line.item_index): line.reward
-        for line in view.evals
-        if line.eval_id == last[line.tenant]
-    }
-
-
-def item_differences(a: ArmView, b: ArmView, tenant: str) -> list[float]:
-    """Product minus baseline, item by item of one tenant."""
-    first, second = last_scores(a), last_scores(b)
-    shared = sorted(first.keys() & second.keys())
-    return [second[key] - first[key] for key in shared if key[0] == tenant]

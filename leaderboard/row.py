@@ -11,8 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from leaderboard import canonical
 from leaderboard.metrics import results
+from leaderboard.metrics.scores import differences
 from leaderboard.records import RunRecord
 from leaderboard.schema import RolloutLine
+from leaderboard.stats import MARGIN, parity
 from leaderboard.verify.report import Report
 
 ROW_SCHEMA = "bench.row/1"
@@ -75,6 +77,18 @@ class Speedup(RowModel):
     n: int
 
 
+class ParityOfRow(RowModel):
+    """Whether the headline's arm is as accurate as the baseline, within `margin`; `bench compare` says the same."""
+
+    verdict: Literal["pass", "fail", "underpowered"]
+    difference: float
+    low: float
+    """One-sided 95 % bound."""
+    margin: float
+    n: int
+    unit: Literal["seeds", "items"]
+
+
 class Row(RowModel):
     """One submission as the board shows it."""
 
@@ -112,6 +126,8 @@ class Row(RowModel):
     supersedes_reason: str | None = None
     signed_by: str | None = None
     """The public key whose signature over the Merkle root was checked."""
+    parity: ParityOfRow | None = None
+    """None where there is no headline, or the row is older than this."""
     sketch: list[str] = []
     """The smallest fingerprints of what was sampled: copies share them."""
 
@@ -133,6 +149,7 @@ def build_row(
     by_arm: dict[str, list[dict[str, Any]]] = {}
     for run in computed["runs"]:
         by_arm.setdefault(run["arm"], []).append(run["metrics"])
+    headline = _headline(computed["comparison"])
     return Row(
         slug=slug,
         name=about["name"],
@@ -155,7 +172,8 @@ def build_row(
         seeds=len(header.seeds),
         limit_applied=header.limit_applied,
         order=[arm.arm for arm in header.arms],
-        headline=_headline(computed["comparison"]),
+        headline=headline,
+        parity=None if headline is None else _parity(record, headline),
         arms={arm: _summary(runs) for arm, runs in by_arm.items()},
         checked=report.checked,
         round=round_name,
@@ -197,6 +215,21 @@ def _headline(comparison: dict[str, Any]) -> Speedup | None:
         return None
     arm = HEADLINE_ARM if HEADLINE_ARM in arms else list(arms)[-1]
     return Speedup(arm=arm, baseline=comparison["baseline"], **arms[arm])
+
+
+def _parity(record: RunRecord, headline: Speedup) -> ParityOfRow | None:
+    found = differences(record.views, headline.baseline, headline.arm)
+    if not any(found.values()):
+        return None
+    judged = parity(found, MARGIN)
+    return ParityOfRow(
+        verdict=judged.verdict,
+        difference=judged.difference,
+        low=judged.low,
+        margin=MARGIN,
+        n=judged.n,
+        unit=judged.unit,
+    )
 
 
 def _summary(runs: list[dict[str, Any]]) -> ArmSummary:

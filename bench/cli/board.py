@@ -1,4 +1,4 @@
-"""What makes records count: verify, regrade, replay, submit, and the board."""
+"""What makes records count: verify, regrade, replay, reproduce, submit, and the board."""
 
 from __future__ import annotations
 
@@ -58,6 +58,24 @@ def replay(
 
     value, text, code = replay_command(run, items, nonce, data)
     show("replay", value, text, as_json)
+    raise typer.Exit(code)
+
+
+@app.command()
+def reproduce(
+    run: RunDir,
+    nonce: Annotated[str, typer.Option(help="Gives the seeds; take one nobody knew before.")],
+    seeds: Annotated[int, typer.Option(min=2, max=1000, help="How many.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="A new folder for the run; default runs/<id>.")] = None,
+    data: DataOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run a record's configuration again with seeds of one's own: is its speed-up in the published interval (T3)?"""
+    from bench.commands.reproduce import reproduce_command
+
+    value, text, code = reproduce_command(run, nonce, seeds, out, data, quiet=quiet or as_json)
+    show("reproduction", value, text, as_json)
     raise typer.Exit(code)
 
 

@@ -40,10 +40,23 @@ def command(
     """
     if fit and not dry_run:
         raise UsageError("--fit without --dry-run", "it is what the plan's time is estimated from")
-    resolved = limited(resolve(file, environment(), sets, flags))
-    config = resolved.config
-    if resume and not config.out:
+    resolved = resolve(file, environment(), sets, flags)
+    if resume and not resolved.config.out:
         raise UsageError("--resume without --out", "name the folder of the run")
+    return start(resolved, dry_run=dry_run, quiet=quiet, resume=resume, fit=fit)
+
+
+def start(
+    resolved: Resolved,
+    *,
+    dry_run: bool = False,
+    quiet: bool = False,
+    resume: bool = False,
+    fit: Sequence[Path] = (),
+) -> tuple[dict[str, Any], str, int]:
+    """`command`, of a configuration that is known."""
+    resolved = limited(resolved)
+    config = resolved.config
     run_id = ulid()
     directory = Path(config.out).expanduser() if config.out else Path("runs") / run_id
     if resume and (directory / "run.json").is_file():
@@ -70,16 +83,20 @@ def resume_command(
     if not path.is_file():
         raise UsageError(f"{directory} holds no run.json", "nothing was begun there: 'bench run'")
     header = parse(path.read_bytes(), "run.json")
-    values = {**config_of(header), "max_time": max_time, **({"tracker": tracker} if tracker else {})}
+    changes = {"max_time": max_time, **({"tracker": tracker} if tracker else {})}
+    resolved = Resolved(config=config_from(header, changes), set_by=header["set_by"])
+    return _go_on(directory, resolved, quiet=quiet)
+
+
+def config_from(header: Mapping[str, Any], changes: Mapping[str, Any]) -> RunConfig:
+    """The configuration of a record, but for `changes`. Raises UsageError where this version doesn't take it."""
     try:
-        config = RunConfig.model_validate(values)
+        return RunConfig.model_validate({**config_of(header), **changes})
     except ValidationError as e:
         first = e.errors(include_url=False)[0]
         raise UsageError(
-            f"{path}: config.{first['loc'][0]}: {first['msg']}", "another version wrote it?"
+            f"run.json: config.{first['loc'][0]}: {first['msg']}", "another version wrote it?"
         ) from e
-    resolved = Resolved(config=config, set_by=header["set_by"])
-    return _go_on(directory, resolved, quiet=quiet)
 
 
 def _go_on(directory: Path, resolved: Resolved, *, quiet: bool) -> tuple[dict[str, Any], str, int]:

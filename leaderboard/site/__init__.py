@@ -11,7 +11,7 @@ from leaderboard.errors import RecordError
 from leaderboard.records import read_model
 from leaderboard.row import Row, build_row
 from leaderboard.schema import Manifest
-from leaderboard.site import board, detail
+from leaderboard.site import board, detail, downloads
 from leaderboard.store import Store
 from leaderboard.verify import Report, intact
 from leaderboard.verify.figures import differences
@@ -20,7 +20,7 @@ __all__ = ["build"]
 
 
 def build(data_directory: str | Path, out_directory: str | Path) -> Path:
-    """Writes index.html, a page per submission, board.json and board.csv; returns index.html's path.
+    """Writes index.html, a page per submission, and the table as JSON, CSV, Parquet and SQLite; returns the index.
 
     Raises:
       RecordError: a submission in the folder can't be read, was changed after it was written, or its row
@@ -35,7 +35,8 @@ def build(data_directory: str | Path, out_directory: str | Path) -> Path:
         write_atomically(out / "submissions" / f"{row.slug}.html", page.encode())
     values = [row.model_dump(mode="json", by_alias=True) for row in rows]
     write_atomically(out / "board.json", canonical.encode(values))
-    write_atomically(out / "board.csv", board.to_csv(rows).encode())
+    for name, content in downloads.files(rows):
+        write_atomically(out / name, content)
     write_atomically(out / "index.html", board.render(rows).encode())
     return out / "index.html"
 
@@ -57,8 +58,8 @@ def _hold_to_bundle(store: Store, row: Row) -> None:
     same = {"slug": row.slug, "merkle_root": manifest.merkle_root, "about": told, "tier": row.tier}
     same |= {"round_name": row.round, "signed_by": row.signed_by}
     rebuilt = build_row(record, Report(findings=(), counts={}, checked=row.checked), **same)
-    # rows older than the sketch have none
-    left_out = {"warnings"} | (set() if row.sketch else {"sketch"})
+    # rows older than these have none
+    left_out = {"warnings"} | (set() if row.sketch else {"sketch"}) | (set() if row.parity else {"parity"})
     here, there = (r.model_dump(mode="json", exclude=left_out) for r in (rebuilt, row))
     found = next(differences(here, there), None)
     if found is not None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import defaultdict
 from collections.abc import Sequence
 
 from leaderboard.row import TIERS, Row
+from leaderboard.site import downloads
 from leaderboard.site.html import Markup, asset, join, page, tag
 
 INTRO = (
@@ -21,7 +20,8 @@ CPU_BANNER = (
 )
 LIMITS = (
     "A made-up trace that is consistent in every detail passes T1. Ranks are ranges: entries whose intervals "
-    "overlap share them; an entry without an interval (one seed) or cut short by --limit has no rank."
+    "overlap share them; an entry without an interval (one seed), cut short by --limit, or less accurate than its "
+    "baseline (parity: fail) has no rank. Underpowered: too few items and seeds to tell."
 )
 
 # title, kind, which way the first click sorts
@@ -36,6 +36,7 @@ COLUMNS = (
     ("Time", "number", "ascending"),
     ("Time less", "number", "descending"),
     ("Accuracy", "number", "descending"),
+    ("Parity", "number", "descending"),
     ("Busy", "number", "descending"),
     ("Useful", "number", "descending"),
     ("Staleness", "number", "ascending"),
@@ -94,7 +95,7 @@ def render(rows: Sequence[Row]) -> str:
         tag("p", CPU_BANNER, class_="banner") if "cpu-sim" in hardware else "",
         filters,
         tag("div", table, class_="scroll"),
-        tag("p", tag("a", "board.json", href="board.json"), " · ", tag("a", "board.csv", href="board.csv")),
+        tag("p", *downloads.links()),
         tag("h2", "What a tier proves"),
         tiers,
         tag("p", LIMITS, class_="note"),
@@ -107,7 +108,8 @@ def rank_ranges(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
     boards: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in rows:
         known = row.headline is not None and row.headline.low is not None and row.headline.high is not None
-        if known and not row.limit_applied and row.tier != "T0":
+        worse_accuracy = row.parity is not None and row.parity.verdict == "fail"
+        if known and not row.limit_applied and not worse_accuracy and row.tier != "T0":
             boards[row.suite_version, row.device_class, row.latency_profile].append(row)
     ranks: dict[str, tuple[int, int]] = {}
     for board in boards.values():
@@ -117,21 +119,6 @@ def rank_ranges(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
             worse = sum(_interval(other)[1] < low for other in board)
             ranks[row.slug] = (1 + better, len(board) - worse)
     return ranks
-
-
-def to_csv(rows: Sequence[Row]) -> str:
-    """Returns the table as CSV; a text a spreadsheet would run as a formula gets an apostrophe."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(
-        ("slug", "name", "tier", "hardware", "latency", "arm", "baseline", "speedup", "low", "high", "seeds")
-    )
-    for row in rows:
-        head = row.headline
-        figures = (head.arm, head.baseline, head.speedup, head.low, head.high) if head else ("",) * 5
-        plain = (row.slug, row.name, row.tier, row.device_class, row.latency_profile, *figures, row.seeds)
-        writer.writerow([_inert(cell) for cell in plain])
-    return stream.getvalue()
 
 
 def _row(row: Row, rank: tuple[int, int] | None) -> Markup:
@@ -158,6 +145,7 @@ def _row(row: Row, rank: tuple[int, int] | None) -> Markup:
         _cell(f"{arm.t_work:.1f} s" if arm else "", arm.t_work if arm else None),
         _cell(_percent(head.time_reduction) if head else "", head.time_reduction if head else None),
         _cell(accuracy, after),
+        _cell(parity_badge(row), row.parity.difference if row.parity else None),
         _cell(_percent(arm.util_busy) if arm else "", arm.util_busy if arm else None),
         _cell(_percent(arm.util_useful) if arm else "", arm.util_useful if arm else None),
         _cell(_number(arm.staleness_mean) if arm else "", arm.staleness_mean if arm else None),
@@ -175,6 +163,20 @@ def tier_badge(tier: str) -> Markup:
     return tag("span", f"{tier} {name}", class_=f"badge tier tier-{tier.lower()}", title=what)
 
 
+def parity_badge(row: Row) -> Markup:
+    """Returns whether accuracy held, as a word, with its bound as a tooltip."""
+    if row.parity is None:
+        return Markup("")
+    p = row.parity
+    about = (
+        f"{100 * p.difference:+.1f} points, one-sided 95 % bound {100 * p.low:+.1f}, margin -{100 * p.margin:.0f}, "
+        f"{p.n} {p.unit}"
+    )
+    return tag(
+        "span", f"{p.verdict} {100 * p.difference:+.1f}", class_=f"badge parity-{p.verdict}", title=about
+    )
+
+
 def _cell(shown: object, value: object, *, kind: str | None = None) -> Markup:
     return tag("td", shown, class_=kind, data_value="" if value is None else value)
 
@@ -182,10 +184,6 @@ def _cell(shown: object, value: object, *, kind: str | None = None) -> Markup:
 def _interval(row: Row) -> tuple[float, float]:
     assert row.headline is not None and row.headline.low is not None and row.headline.high is not None
     return row.headline.low, row.headline.high
-
-
-def _inert(cell: object) -> object:
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in tuple("=+-@\t\r") else cell
 
 
 def _mean(values: list[float]) -> float | None:

@@ -9,7 +9,7 @@ from leaderboard.records import ArmView, RunRecord
 from leaderboard.row import ArmSummary, Row
 from leaderboard.schema import EvalLine
 from leaderboard.site import plots
-from leaderboard.site.board import tier_badge
+from leaderboard.site.board import parity_badge, tier_badge
 from leaderboard.site.html import Markup, join, page, tag
 from leaderboard.site.svg import Drawing, legend
 
@@ -44,6 +44,7 @@ def render(row: Row, record: RunRecord) -> str:
         legend([(plots.arm_ink(arm), arm) for arm in row.order]),
         _drawings("accuracy", _curves(record)),
         tag("div", _accuracy(row), class_="scroll"),
+        tag("p", "Parity: ", parity_badge(row), f" {_parity(row)}") if row.parity else "",
         tag("h2", "Device"),
         legend(plots.ROLE_LEGEND, box=True),
         _drawings("device", [plots.timeline(_first_seed(record))]),
@@ -132,6 +133,15 @@ def _accuracy(row: Row) -> Markup:
         for tenant, score in summary.accuracy.items()
     ]
     return tag("table", tag("thead", head), tag("tbody", *lines))
+
+
+def _parity(row: Row) -> str:
+    p, head = row.parity, row.headline
+    assert p is not None and head is not None
+    return (
+        f"{head.arm} against {head.baseline}: {100 * p.difference:+.1f} points, one-sided 95 % bound "
+        f"{100 * p.low:+.1f}, margin -{100 * p.margin:.0f}, n = {p.n} {p.unit}."
+    )
 
 
 def _facts(row: Row) -> Markup:

@@ -17,7 +17,7 @@ from leaderboard.stats.aggregate import (
     stratified_bootstrap,
 )
 from leaderboard.stats.crossing import Crossing, EvalPoint, crossing, isotonic
-from leaderboard.stats.parity import Parity, parity
+from leaderboard.stats.parity import MARGIN, Parity, parity
 from leaderboard.stats.planning import pairs_needed, runs_needed, seeds_for_parity
 from leaderboard.stats.ratios import (
     Ratio,
@@ -30,6 +30,7 @@ from leaderboard.stats.ratios import (
 from leaderboard.stats.student import normal_quantile, t_cdf, t_quantile
 
 __all__ = [
+    "MARGIN",
     "Crossing",
     "EvalPoint",
     "Interval",

@@ -12,6 +12,9 @@ from leaderboard.stats.student import normal_quantile
 
 K = TypeVar("K", bound=Hashable)
 
+MARGIN = 0.02
+"""Accuracy the product may lose and still count as equal: 2 points, set before any result was seen."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parity:

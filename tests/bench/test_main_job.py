@@ -19,6 +19,7 @@ from bench.cli import invoke
 from bench.errors import RejectedError
 from leaderboard.records import RunRecord
 from leaderboard.verify import verify
+from tests.browser import browser, needs_browser
 from tunix_core.schedule import ARMS
 from tunix_core.trainer import Trainer
 
@@ -116,6 +117,25 @@ def test_submitting_makes_a_row_on_the_page(run_dir: Path, folder: Path) -> None
     assert invoke(["submit", str(run_dir), "--to", str(board), "--name", "a first run"]) == 0
     assert invoke(["leaderboard", "build", "--data", str(board), "--out", str(site)]) == 0
     assert "a first run" in (site / "index.html").read_text()
+
+
+@pytest.mark.browser
+@needs_browser
+def test_the_row_is_seen_in_a_browser_and_leads_to_its_page(
+    run_dir: Path, folder: Path, tmp_path: Path
+) -> None:
+    data, site = tmp_path / "board", tmp_path / "site"
+    assert invoke(["submit", str(run_dir), "--to", str(data), "--name", "Seen"]) == 0
+    assert invoke(["leaderboard", "build", "--data", str(data), "--out", str(site)]) == 0
+    with browser(tmp_path / "profile") as page:
+        page.open(site / "index.html")
+        cells = page.value("[...document.querySelectorAll('#board tbody td')].map(cell => cell.textContent)")
+        link = page.value("document.querySelector('#board tbody a').getAttribute('href')")
+        assert "Seen" in cells and "T1 re-scored" in cells and "cpu-sim, 1×" in cells
+        page.open(site / link)
+        assert page.value("document.querySelector('h1').textContent") == "Seen"
+        assert page.value("document.querySelectorAll('details pre').length") > 0
+        assert not page.complaints and all(url.startswith("file:") for url in page.requests)
 
 
 def test_the_tables_figures_recompute_in_ten_lines(run_dir: Path) -> None:

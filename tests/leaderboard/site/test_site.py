@@ -6,17 +6,23 @@ import csv
 import html.parser
 import json
 import re
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from leaderboard import canonical
 from leaderboard.errors import RecordError
+from leaderboard.metrics.scores import differences
+from leaderboard.records import RunRecord
 from leaderboard.row import Row
-from leaderboard.site import board, build
+from leaderboard.site import board, build, downloads
 from leaderboard.site.html import tag, text
+from leaderboard.stats import parity
 from leaderboard.submit import submit
 from tests.leaderboard import golden
 
@@ -119,7 +125,45 @@ def test_overlapping_intervals_share_their_ranks(row: Row) -> None:
 def test_csv_cells_are_never_formulas(site: Path) -> None:
     rows = list(csv.DictReader((site / "board.csv").read_text().splitlines()))
     assert "'=1+1" in {row["name"] for row in rows}
-    assert not [cell for row in rows for cell in row.values() if cell.startswith(("=", "+", "-", "@"))]
+    texts = [row[name] for row in rows for name, kind in downloads.COLUMNS.items() if kind == downloads.TEXT]
+    assert not [cell for cell in texts if cell.startswith(("=", "+", "-", "@"))]
+
+
+def test_parquet_and_sqlite_hold_what_csv_holds(site: Path) -> None:
+    plain = list(csv.DictReader((site / "board.csv").read_text().splitlines()))
+    table = parquet.read_table(site / "board.parquet").to_pylist()
+    with closing(sqlite3.connect(f"file:{site / 'board.sqlite'}?mode=ro", uri=True)) as database:
+        database.row_factory = sqlite3.Row
+        stored = [dict(row) for row in database.execute("SELECT * FROM board ORDER BY rowid")]
+    assert table == stored and len(table) == len(plain) == 2
+    for row, cells in zip(table, plain, strict=True):
+        assert {k: "" if v is None else str(v).removeprefix("=") for k, v in row.items()} == {
+            k: v.removeprefix("'=") for k, v in cells.items()
+        }
+
+
+def test_a_row_says_whether_accuracy_held_as_the_comparison_does(site: Path, row: Row) -> None:
+    """Rows that lost accuracy are shown and not ranked."""
+    assert row.parity is not None and row.headline is not None
+    record = RunRecord.open(site.parent / "data" / "submissions" / row.slug / "bundle")
+    judged = parity(differences(record.views, row.headline.baseline, row.headline.arm), row.parity.margin)
+    assert (row.parity.verdict, row.parity.difference, row.parity.low) == (
+        judged.verdict,
+        judged.difference,
+        judged.low,
+    )
+    assert f">{row.parity.verdict} " in (site / "index.html").read_text()
+    assert (
+        f"one-sided 95 % bound {100 * row.parity.low:+.1f}"
+        in (site / "submissions" / f"{row.slug}.html").read_text()
+    )
+    known = row.model_copy(
+        update={"headline": row.headline.model_copy(update={"low": 1.4, "high": 1.6}), "tier": "T1"}
+    )
+    failed = known.model_copy(
+        update={"slug": "b", "parity": row.parity.model_copy(update={"verdict": "fail"})}
+    )
+    assert board.rank_ranges([known, failed]) == {known.slug: (1, 1)}
 
 
 def test_an_empty_board_builds(tmp_path: Path) -> None:
@@ -149,6 +193,7 @@ def test_text_that_could_disguise_itself_is_shown_as_a_box() -> None:
     ("edit", "said"),
     [
         (lambda row: row["headline"].update(speedup=99.3), "E172 .*headline.speedup is 99.3"),
+        (lambda row: row["parity"].update(verdict="pass", low=0.0), "E172 .*parity"),
         (lambda row: row.update(device_class="gpu"), "E172 .*device_class is 'gpu'"),
         (lambda row: row.update(limit_applied=False, latency_simulated=False), "E172 .*latency_simulated"),
         (lambda row: row["arms"]["A1"].update(util_busy=1.0), "E172 .*arms.A1.util_busy"),
