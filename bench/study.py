@@ -20,7 +20,7 @@ from leaderboard.records import RunRecord
 DEFAULT_TENANTS = (1, 2, 4, 8, 16, 32)
 MAX_TENANTS = 256
 SETTING_ASIDE = (
-    "out", "tracker", "compile_cache", "env_workers", "slots", "max_time", "aa", "suite",
+    "out", "tracker", "compile_cache", "env_workers", "slots", "max_time", "aa", "suite", "arms",
 )  # fmt: skip
 """Keys that change where and how comfortably a run is made, not what work it does."""
 

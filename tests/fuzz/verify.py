@@ -30,6 +30,7 @@ from tests.leaderboard import golden
 from tests.leaderboard.verify.test_fuzz import NASTY, places
 
 HANG_S, MEMORY_MB = 60, 1024
+SEEDS = 64
 
 
 class Target:
@@ -37,6 +38,7 @@ class Target:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        folder.mkdir()
         honest = golden.build(folder / "honest")
         self.honest = {
             path.relative_to(honest).as_posix(): path.read_bytes()
@@ -140,6 +142,14 @@ class Target:
         return packed
 
 
+def _begin(corpus: Path, seed: int) -> None:
+    """Inputs long enough to decide everything; from nothing, libFuzzer would grow them byte by byte."""
+    corpus.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(seed)
+    for number in range(SEEDS):
+        (corpus / f"seed-{seed}-{number}").write_bytes(rng.randbytes(256))
+
+
 def main() -> None:
     """Fuzzes for so many seconds; ends with 0 if nothing was found."""
     parser = argparse.ArgumentParser(
@@ -150,10 +160,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        target = Target(Path(name))
+        target = Target(Path(name) / "work")
+        corpus = Path(given.corpus) if given.corpus else Path(name) / "corpus"
+        _begin(corpus, given.seed)
         flags = [f"-max_total_time={given.seconds}", f"-timeout={HANG_S}", f"-rss_limit_mb={MEMORY_MB}"]
         flags += [f"-seed={given.seed}", "-max_len=4096", "-len_control=0", "-print_final_stats=1"]
-        atheris.Setup([sys.argv[0], *flags, *([given.corpus] if given.corpus else [])], target)
+        atheris.Setup([sys.argv[0], *flags, str(corpus)], target)
         atheris.Fuzz()
 
 
