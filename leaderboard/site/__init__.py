@@ -8,7 +8,7 @@ from leaderboard import canonical, signature
 from leaderboard.about import About
 from leaderboard.bundle import MANIFEST, write_atomically
 from leaderboard.errors import RecordError
-from leaderboard.records import read_model
+from leaderboard.records import RunRecord, read_model
 from leaderboard.row import Row, build_row
 from leaderboard.schema import Manifest
 from leaderboard.site import board, detail, downloads
@@ -30,8 +30,7 @@ def build(data_directory: str | Path, out_directory: str | Path) -> Path:
     rows = store.rows()
     (out / "submissions").mkdir(parents=True, exist_ok=True)
     for row in rows:
-        _hold_to_bundle(store, row)
-        page = detail.render(row, store.record(row))
+        page = detail.render(row, _held_to_bundle(store, row))
         write_atomically(out / "submissions" / f"{row.slug}.html", page.encode())
     values = [row.model_dump(mode="json", by_alias=True) for row in rows]
     write_atomically(out / "board.json", canonical.encode(values))
@@ -41,8 +40,8 @@ def build(data_directory: str | Path, out_directory: str | Path) -> Path:
     return out / "index.html"
 
 
-def _hold_to_bundle(store: Store, row: Row) -> None:
-    """A row is written once and shown for ever: what it claims must still follow from what lies beside it."""
+def _held_to_bundle(store: Store, row: Row) -> RunRecord:
+    """The record of a row, which is written once and shown for ever: it must still follow from what lies beside it."""
     folder = store.submissions / row.slug / "bundle"
     report = intact(folder)
     if not report.ok:
@@ -66,3 +65,4 @@ def _hold_to_bundle(store: Store, row: Row) -> None:
         what, ours, theirs = found
         reason = f"{what} is {theirs!r}, its bundle gives {ours!r}"
         raise RecordError("E172", f"{row.slug}/summary.json", reason, "submit the run again")
+    return record
