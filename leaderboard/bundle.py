@@ -33,10 +33,11 @@ def files(directory: Path) -> list[str]:
     found: list[str] = []
     total = 0
     for folder, names, leaves in os.walk(directory, followlinks=False):
+        inner = os.path.relpath(folder, directory).replace(os.sep, "/")
         for name in names + leaves:
-            path = Path(folder, name)
-            relative = path.relative_to(directory).as_posix()
-            mode = path.lstat().st_mode
+            relative = name if inner == "." else f"{inner}/{name}"
+            about = os.lstat(os.path.join(folder, name))
+            mode = about.st_mode
             if stat.S_ISLNK(mode) or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 raise RecordError(
                     "E101", relative, "a link or special file", "a bundle holds plain files only"
@@ -45,7 +46,7 @@ def files(directory: Path) -> list[str]:
                 raise RecordError("E101", repr(relative), "a name outside A-Z a-z 0-9 . _ @ + -", "rename it")
             if stat.S_ISDIR(mode) or relative == MANIFEST:
                 continue
-            size = path.lstat().st_size
+            size = about.st_size
             total += size
             found.append(relative)
             if size > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES or len(found) > MAX_FILES:
@@ -92,8 +93,8 @@ def seal(directory: str | Path) -> Manifest:
     return manifest
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Writes a file so that a reader sees the old content or the new, never a part.
+def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Writes a file so that a reader sees the old content or the new, never a part; on the disk, if `durable`.
 
     Raises FileExistsError where something else than a regular file is in its place.
     """
@@ -104,7 +105,8 @@ def write_atomically(path: Path, data: bytes) -> None:
         with partial.open("wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -225,6 +225,24 @@ class RunRecord:
             ]
 
 
+class SealedRecord(RunRecord):
+    """A record that was verified before, and is byte for byte what was sealed then: read three times as fast.
+
+    What `parse` refuses beside the schema (a key twice, numbers of 64 bits and more) was refused then.
+    """
+
+    def _lines(self, name: str, model: type[L]) -> list[L]:
+        found: list[L] = []
+        try:
+            with keeping_all():
+                found.extend(model.model_validate_json(data) for _, data in read_lines(self.directory / name))
+        except ValidationError as error:
+            raise RecordError(
+                "E102", name, f"a line that no verified record holds: {error.errors()[0]['msg']}"
+            ) from error
+        return found
+
+
 @contextmanager
 def keeping_all() -> Iterator[None]:
     """Nothing read is garbage, and looking for it among a million new objects takes a fifth of the time."""

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from leaderboard import bundle, canonical, signature
 from leaderboard.about import FILE, About
 from leaderboard.errors import RecordError
-from leaderboard.records import RunRecord, parse
+from leaderboard.records import RunRecord, SealedRecord, parse
 from leaderboard.row import Row
 from leaderboard.signature import Signature
 from leaderboard.verify.report import Report
@@ -70,8 +70,8 @@ class Store:
             raise RecordError("E113", place, "no signature of this schema") from refused
 
     def record(self, row: Row) -> RunRecord:
-        """Opens the bundle of a row."""
-        return RunRecord.open(self.submissions / row.slug / "bundle")
+        """Opens the bundle of a row, whose seal must have been checked."""
+        return SealedRecord.open(self.submissions / row.slug / "bundle")
 
     def keys(self) -> frozenset[str]:
         """Public keys that this board knows, a line each in DATA/keys; empty where it registers none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def build_command(data: Path, out: Path) -> Path:
     """The static site."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file", "name a folder")
-    return site.build(_folder(data), out)
+    return site.build(_folder(data), out, processes=os.cpu_count() or 1)
 
 
 def serve_command(out: Path, port: int) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from leaderboard import canonical, signature
+from leaderboard import signature
 from leaderboard.about import About
 from leaderboard.bundle import MANIFEST, write_atomically
 from leaderboard.errors import RecordError
@@ -13,15 +16,22 @@ from leaderboard.row import Row, build_row
 from leaderboard.schema import Manifest
 from leaderboard.site import board, detail, downloads
 from leaderboard.store import Store
-from leaderboard.verify import Report, intact
+from leaderboard.verify import Report, sealed
 from leaderboard.verify.figures import differences
 
 __all__ = ["build"]
 
 
-def build(data_directory: str | Path, out_directory: str | Path) -> Path:
+ENOUGH = 16
+"""Submissions from which on another process is worth its start."""
+
+
+def build(data_directory: str | Path, out_directory: str | Path, *, processes: int = 1) -> Path:
     """Writes index.html, a page per submission, and the table as JSON, CSV, Parquet and SQLite; returns the index.
 
+    Args:
+      processes: that read bundles, at most; started by spawning, so more than one is for programs whose main module
+        can be imported.
     Raises:
       RecordError: a submission in the folder can't be read, was changed after it was written, or its row
         doesn't follow from its bundle.
@@ -29,21 +39,38 @@ def build(data_directory: str | Path, out_directory: str | Path) -> Path:
     store, out = Store(Path(data_directory)), Path(out_directory)
     rows = store.rows()
     (out / "submissions").mkdir(parents=True, exist_ok=True)
-    for row in rows:
-        page = detail.render(row, _held_to_bundle(store, row))
-        write_atomically(out / "submissions" / f"{row.slug}.html", page.encode())
-    values = [row.model_dump(mode="json", by_alias=True) for row in rows]
-    write_atomically(out / "board.json", canonical.encode(values))
+    write = functools.partial(_write_page, store, out / "submissions")
+    processes = min(processes, len(rows) // ENOUGH)
+    if processes > 1:
+        with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+            for refused in pool.map(write, rows, chunksize=ENOUGH // 2):
+                if refused is not None:
+                    pool.shutdown(cancel_futures=True)
+                    raise RecordError(*refused)
+    else:
+        for row in rows:
+            if (refused := write(row)) is not None:
+                raise RecordError(*refused)
     for name, content in downloads.files(rows):
         write_atomically(out / name, content)
     write_atomically(out / "index.html", board.render(rows).encode())
     return out / "index.html"
 
 
+def _write_page(store: Store, folder: Path, row: Row) -> tuple[str, str, str, str] | None:
+    """Writes the page of a submission; returns what a RecordError is made of where it is refused."""
+    try:
+        page = detail.render(row, _held_to_bundle(store, row))
+    except RecordError as error:
+        return error.code, error.place, error.reason, error.hint
+    write_atomically(folder / f"{row.slug}.html", page.encode(), durable=False)
+    return None
+
+
 def _held_to_bundle(store: Store, row: Row) -> RunRecord:
     """The record of a row, which is written once and shown for ever: it must still follow from what lies beside it."""
     folder = store.submissions / row.slug / "bundle"
-    report = intact(folder)
+    report = sealed(folder)
     if not report.ok:
         first = report.errors[0]
         raise RecordError(

@@ -6,10 +6,13 @@ import base64
 import functools
 import hashlib
 import html
+import re
 import unicodedata
 from pathlib import Path
 
 from leaderboard.site import palette
+
+_SPECIAL = re.compile(r"[&<>\"']")
 
 
 class Markup(str):
@@ -22,26 +25,35 @@ def text(value: object) -> Markup:
     """Escapes a value; characters that could disguise or reorder the text are shown as a box."""
     if isinstance(value, Markup):
         return value
-    plain = "".join(
-        "\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co") and c not in "\n\t" else c
-        for c in str(value)
-    )
-    return Markup(html.escape(plain, quote=True))
+    if isinstance(value, int | float):
+        return Markup(value)
+    plain = str(value)
+    # most texts have none, and this is asked of every one of a site
+    if not plain.isprintable():
+        plain = "".join(
+            "\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co") and c not in "\n\t" else c
+            for c in plain
+        )
+    return Markup(html.escape(plain, quote=True) if _SPECIAL.search(plain) else plain)
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
     """Returns an element; attribute names get hyphens for underscores, None and False leave one out."""
-    shown = "".join(
-        f" {key.strip('_').replace('_', '-')}" + ("" if value is True else f'="{text(value)}"')
-        for key, value in attributes.items()
-        if value is not None and value is not False
-    )
+    shown = ""
+    for key, value in attributes.items():
+        if value is not None and value is not False:
+            shown += f" {_attribute(key)}" if value is True else f' {_attribute(key)}="{text(value)}"'
     return Markup(f"<{name}{shown}>{join(children)}</{name}>")
+
+
+@functools.cache
+def _attribute(key: str) -> str:
+    return key.strip("_").replace("_", "-")
 
 
 def join(children: object) -> Markup:
     """Concatenates escaped children."""
-    return Markup("".join(text(child) for child in children))  # type: ignore[attr-defined]
+    return Markup("".join(map(text, children)))  # type: ignore[call-overload]
 
 
 @functools.cache

@@ -29,7 +29,7 @@ from leaderboard.verify import (
 )
 from leaderboard.verify.report import EXPLAIN, Finding, Report, collect, error, guarded
 
-__all__ = ["EXPLAIN", "Finding", "Report", "intact", "verify"]
+__all__ = ["EXPLAIN", "Finding", "Report", "intact", "sealed", "verify"]
 
 
 def verify(
@@ -101,6 +101,12 @@ def verify(
 def intact(directory: Path) -> Report:
     """Whether a directory is byte for byte what was sealed: manifest and event chain, nothing re-graded."""
     checks = (files.required(directory), files.manifest(directory), files.chain(RunRecord(directory)))
+    return collect((finding for check in checks for finding in guarded(check)), {})
+
+
+def sealed(directory: Path) -> Report:
+    """`intact` of a record that was verified before under this manifest: its bytes alone."""
+    checks = (files.required(directory), files.manifest(directory))
     return collect((finding for check in checks for finding in guarded(check)), {})
 
 
