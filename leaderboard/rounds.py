@@ -21,6 +21,8 @@ from leaderboard.schema import RunHeader
 
 MAX_BYTES = 16 * 1024
 SEEDS = 2**31
+NONCE = "nonce"
+"""The name of what is no round of a board's, but a nonce by itself."""
 
 
 class Round(BaseModel):
@@ -50,7 +52,7 @@ def read(given: str) -> Round:
             if path.stat().st_size > MAX_BYTES:
                 raise RecordError("E123", path.name, "larger than 16 kB")
             return Round.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-        return Round(name="nonce", nonce=given)
+        return Round(name=NONCE, nonce=given)
     except OSError as error:
         raise RecordError("E123", given[:80], f"can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValidationError) as error:

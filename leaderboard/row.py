@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import statistics
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,12 +12,13 @@ from leaderboard import canonical
 from leaderboard.metrics import results
 from leaderboard.metrics.scores import differences
 from leaderboard.records import RunRecord
-from leaderboard.schema import RolloutLine
 from leaderboard.stats import MARGIN, parity
 from leaderboard.verify.report import Report
 
 ROW_SCHEMA = "bench.row/1"
 SKETCH = 64
+SETTLED, MIN_TOKENS = 3, 4
+"""From this version on adapters of two asynchronous runs differ; a shorter answer says little."""
 COPY = 0.05
 """Submissions that resemble each other more hold rollouts of each other."""
 HEADLINE_ARM = "A1"
@@ -181,24 +181,38 @@ def build_row(
         supersedes=about.get("supersedes") or None,
         supersedes_reason=about.get("supersedes_reason") or None,
         signed_by=signed_by,
-        sketch=sketch(record.rollouts),
+        sketch=sketch(record),
         warnings=[str(finding) for finding in report.findings if finding.severity == "warning"],
     )
 
 
-def sketch(rollouts: Iterable[RolloutLine]) -> list[str]:
-    """The smallest hashes of what was sampled and how long it took, to the nanosecond.
+def sketch(record: RunRecord) -> list[str]:
+    """The smallest hashes of what nobody else's run holds.
 
-    Two runs of one seed may well sample the same; they never take the same time. Source of the bottom-k sketch:
-    Broder 1997, "On the resemblance and containment of documents".
+    Two runs of one seed sample the same as long as their adapters are the same: in the synchronous arms always. In an
+    asynchronous one, after a few updates, they aren't: which token met which adapter is a matter of time. So those
+    rollouts are known by their tokens, log-probabilities and versions, whatever is done to times; a record without any
+    is known by its times, to the nanosecond. Source of the bottom-k sketch: Broder 1997, "On the resemblance and
+    containment of documents".
     """
+    racing = {arm.arm for arm in record.header.arms if not arm.step_barrier and arm.max_staleness > 0}
+    if record.header.config.get("runtime") != "threads":
+        racing = set()
     hashes: set[str] = set()
-    for line in rollouts:
+    for line in record.rollouts:
+        if line.arm not in racing or line.oldest_version < SETTLED:
+            continue
         said = [
+            [t.token_ids, t.behavior_logprobs, t.policy_version] for t in line.turns if t.role == "policy"
+        ]
+        if sum(len(turn[0]) for turn in said) >= MIN_TOKENS:
+            hashes.add(canonical.sha256(repr([line.tenant, said]).encode())[:16])
+    for line in record.rollouts if len(hashes) < SKETCH else ():
+        timed = [
             [t.token_ids, t.behavior_logprobs, t.t1_ns - t.t0_ns] for t in line.turns if t.role == "policy"
         ]
-        if said:
-            hashes.add(canonical.sha256(repr([line.t_end_ns - line.t_start_ns, said]).encode())[:16])
+        if timed:
+            hashes.add(canonical.sha256(repr([line.t_end_ns - line.t_start_ns, timed]).encode())[:16])
     return heapq.nsmallest(SKETCH, hashes)
 
 

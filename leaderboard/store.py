@@ -3,16 +3,19 @@
 DATA/submissions/<slug>/submission.toml  summary.json  verify.json  [signature.json]  bundle/manifest.json  bundle/…
 DATA/keys       public keys that may sign, where a board asks for signatures
 DATA/rounds/    a TOML file for each round
+DATA/tiers.toml tiers above T1, where maintainers gave them
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from leaderboard import bundle, canonical, signature
 from leaderboard.about import FILE, About
@@ -24,8 +27,20 @@ from leaderboard.verify.report import Report
 
 SUMMARY = "summary.json"
 KEYS = "keys"
+ROUNDS = "rounds"
+TIERS_FILE = "tiers.toml"
 VERIFY = "verify.json"
 MAX_SUMMARY_BYTES = 4 * 2**20
+
+
+class Promotion(BaseModel):
+    """A tier above T1 and what it rests on: the maintainers' word, in tiers.toml under the submission's slug."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    tier: Literal["T0", "T2", "T3"]
+    merkle_root: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    evidence: Annotated[str, Field(min_length=1, max_length=400)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +84,30 @@ class Store:
         except ValidationError as refused:
             raise RecordError("E113", place, "no signature of this schema") from refused
 
+    def bundle(self, row: Row) -> Path:
+        """The folder of a row's bundle."""
+        return self.submissions / row.slug / "bundle"
+
     def record(self, row: Row) -> RunRecord:
         """Opens the bundle of a row, whose seal must have been checked."""
-        return SealedRecord.open(self.submissions / row.slug / "bundle")
+        return SealedRecord.open(self.bundle(row))
+
+    def round_files(self) -> list[Path]:
+        """The rounds of this board, a file each."""
+        return sorted((self.root / ROUNDS).glob("*.toml"))
+
+    def promotions(self) -> dict[str, Promotion]:
+        """Tiers that the maintainers gave, by slug. Raises RecordError: E103, tiers.toml can't be read."""
+        path = self.root / TIERS_FILE
+        if not path.is_file():
+            return {}
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            return {slug: Promotion.model_validate(value) for slug, value in values.items()}
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValidationError) as refused:
+            said = str(refused).splitlines()[0][:120]
+            hint = "[SLUG] with tier, merkle_root and evidence"
+            raise RecordError("E103", TIERS_FILE, f"can't be read: {said}", hint) from refused
 
     def keys(self) -> frozenset[str]:
         """Public keys that this board knows, a line each in DATA/keys; empty where it registers none."""

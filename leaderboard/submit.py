@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,16 +15,17 @@ from typing import Any, Literal
 from leaderboard import about as about_file
 from leaderboard import bundle, rounds, signature
 from leaderboard.about import FILE, About
+from leaderboard.admission import Rules, copied, corrects, known_key
 from leaderboard.errors import RecordError
 from leaderboard.records import RunRecord, read_model
 from leaderboard.rescore import MakeEnvironment
-from leaderboard.rounds import Round
-from leaderboard.row import COPY, Row, build_row, resemblance
+from leaderboard.rounds import NONCE, Round
+from leaderboard.row import Row, build_row
 from leaderboard.schema import Manifest
 from leaderboard.signature import Signature
 from leaderboard.store import Store
 from leaderboard.verify import Finding, Report, verify
-from leaderboard.verify.report import collect
+from leaderboard.verify.report import collect, warning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,21 +80,23 @@ def submit(
             return Outcome(status="refused", report=report)
         root = _merkle_root(run_directory)
         earlier = store.find(root)
-        if earlier is not None:
-            path = store.submissions / earlier.slug
-            return Outcome(status="unchanged", report=report, row=earlier, path=path)
         record = RunRecord.open(run_directory)
         signed = None if terms.key is None else signature.sign(terms.key, root)
         row = build_row(
             record,
             report,
-            slug=f"{slugify(described.name)}-{root[:12]}",
+            slug=earlier.slug if earlier else f"{slugify(described.name)}-{root[:12]}",
             merkle_root=root,
             about=described.model_dump(),
-            round_name=None if terms.round is None else terms.round.name,
+            # a nonce by itself is no round of a board's
+            round_name=None if terms.round is None or terms.round.name == NONCE else terms.round.name,
             signed_by=None if signed is None else signed.key,
         )
         _hold_to_terms(store, row, described, record, terms, signed)
+        if earlier is not None:
+            path = store.submissions / earlier.slug
+            known = collect([*report.findings, *_not_applied(row, earlier)], report.checked)
+            return Outcome(status="unchanged", report=known, row=earlier, path=path)
     except RecordError as refused:
         finding = Finding(code=refused.code, place=refused.place, reason=refused.reason, hint=refused.hint)
         return Outcome(status="refused", report=collect([*report.findings, finding], report.checked))
@@ -132,27 +136,31 @@ def patch(submission: Path, target: Path) -> None:
 def _hold_to_terms(
     store: Store, row: Row, about: About, record: RunRecord, terms: Terms, signed: Signature | None
 ) -> None:
-    rows = store.rows()
-    if about.supersedes and about.supersedes not in {other.slug for other in rows}:
-        reason = f"supersedes {about.supersedes!r}, which isn't on the board"
-        raise RecordError("E181", FILE, reason, "give its slug")
+    rows = [other for other in store.rows() if other.slug != row.slug]
+    by_slug = {other.slug: other for other in [*rows, row]}
+    corrects(row, by_slug)
     for other in rows:
-        if other.slug != about.supersedes and resemblance(row.sketch, other.sketch) > COPY:
-            reason = f"it holds rollouts of {other.slug}, to the nanosecond"
+        if copied(row, other, by_slug):
+            reason = f"it holds rollouts of {other.slug}"
             raise RecordError(
                 "E165", "rollouts.jsonl", reason, "submit a run of your own, or supersede yours"
             )
     if terms.public and about.missing:
         reason = f"a public board asks for {', '.join(about.missing)}"
         raise RecordError("E181", FILE, reason, "fill in submission.toml")
-    keys = store.keys()
-    if keys and signed is None:
-        raise RecordError("E113", signature.FILE, "this board takes signed submissions", "give --sign KEY")
-    if signed is not None:
-        signature.check(signed, row.merkle_root, keys)
+    known_key(signed, row.merkle_root, Rules.of(store))
     if terms.round is not None:
         mine = [other for other in rows if other.round == row.round and other.authors == row.authors]
         rounds.check(record.header, about, terms.round, mine)
+
+
+def _not_applied(row: Row, earlier: Row) -> Iterator[Finding]:
+    """What a second submission of the same content would have changed, and doesn't."""
+    asked = ("name", "authors", "description", "code_url", "round", "supersedes", "signed_by")
+    differing = [key for key in asked if getattr(row, key) != getattr(earlier, key)]
+    if differing:
+        said = f"it is on the board as {earlier.slug} already; not applied: {', '.join(differing)}"
+        yield warning("E181", FILE, said, "entries are never changed")
 
 
 def slugify(name: str) -> str:

@@ -20,8 +20,8 @@ CPU_BANNER = (
 )
 LIMITS = (
     "A made-up trace that is consistent in every detail passes T1. Ranks are ranges: entries whose intervals "
-    "overlap share them; an entry without an interval (one seed), cut short by --limit, or less accurate than its "
-    "baseline (parity: fail) has no rank. Underpowered: too few items and seeds to tell."
+    "overlap share them; an entry without an interval (one seed), cut short by --limit, superseded, or less accurate "
+    "than its baseline (parity: fail) has no rank. Underpowered: too few items and seeds to tell."
 )
 
 # title, kind, which way the first click sorts
@@ -50,6 +50,7 @@ COLUMNS = (
 def render(rows: Sequence[Row]) -> str:
     """Returns the page."""
     ranks = rank_ranges(rows)
+    superseded = {row.supersedes for row in rows}
     ordered = sorted(rows, key=lambda row: (ranks.get(row.slug, (10**9, 0)), row.slug))
     hardware = sorted({row.device_class for row in rows})
     header = tag(
@@ -71,7 +72,7 @@ def render(rows: Sequence[Row]) -> str:
         "table",
         tag("caption", "Submissions. A click on a column sorts by it.", class_="note"),
         tag("thead", header),
-        tag("tbody", *(_row(row, ranks.get(row.slug)) for row in ordered)),
+        tag("tbody", *(_row(row, ranks.get(row.slug), row.slug in superseded) for row in ordered)),
         id="board",
     )
     filters = tag(
@@ -106,7 +107,10 @@ def render(rows: Sequence[Row]) -> str:
 def rank_ranges(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
     """Returns {slug: (best, worst) rank} within equal suite, hardware class and latency profile."""
     boards: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    superseded = {row.supersedes for row in rows}
     for row in rows:
+        if row.slug in superseded:
+            continue
         known = row.headline is not None and row.headline.low is not None and row.headline.high is not None
         worse_accuracy = row.parity is not None and row.parity.verdict == "fail"
         if known and not row.limit_applied and not worse_accuracy and row.tier != "T0":
@@ -121,7 +125,7 @@ def rank_ranges(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
     return ranks
 
 
-def _row(row: Row, rank: tuple[int, int] | None) -> Markup:
+def _row(row: Row, rank: tuple[int, int] | None, superseded: bool) -> Markup:
     head = row.headline
     arm = row.arms.get(head.arm) if head else next(iter(row.arms.values()), None)
     befores = [t.before for t in arm.accuracy.values() if t.before is not None] if arm else []
@@ -132,6 +136,11 @@ def _row(row: Row, rank: tuple[int, int] | None) -> Markup:
     labels = [tag("a", row.name, href=f"submissions/{row.slug}.html")]
     if row.limit_applied:
         labels += [" ", tag("span", "limit", class_="badge limit", title="cut short by --limit, not ranked")]
+    if superseded:
+        labels += [
+            " ",
+            tag("span", "superseded", class_="badge limit", title="its page names the correction"),
+        ]
     latency = tag("span", "simulated", class_="badge simulated") if row.latency_simulated else Markup("")
     accuracy = "" if after is None else f"{_percent(before)} → {_percent(after)}"
     cells = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from leaderboard.metrics import METRICS
 from leaderboard.records import ArmView, RunRecord
@@ -29,14 +29,15 @@ _FIGURES = (
 )
 
 
-def render(row: Row, record: RunRecord) -> str:
-    """Returns the page of one submission."""
+def render(row: Row, record: RunRecord, rows: Sequence[Row] = ()) -> str:
+    """Returns the page of one submission; `rows` are all of its board."""
     return page(
         row.name,
         tag("p", tag("a", "← all submissions", href="../index.html")),
         tag("h1", row.name),
         tag("p", tier_badge(row.tier), " ", *_labels(row)),
         tag("p", row.description, class_="note") if row.description else "",
+        *_corrections(row, rows),
         tag("h2", "Arms"),
         tag("div", _arms(row), class_="scroll"),
         tag("h2", "Accuracy"),
@@ -72,6 +73,16 @@ def _curves(record: RunRecord) -> list[Drawing]:
 
 def _first_seed(record: RunRecord) -> list[ArmView]:
     return [view for view in record.views if view.seed == record.views[0].seed]
+
+
+def _corrections(row: Row, rows: Sequence[Row]) -> Iterable[Markup]:
+    if row.supersedes:
+        link = tag("a", row.supersedes, href=f"{row.supersedes}.html")
+        yield tag("p", "Corrects ", link, f": {row.supersedes_reason}")
+    for other in rows:
+        if other.supersedes == row.slug:
+            link = tag("a", other.slug, href=f"{other.slug}.html")
+            yield tag("p", "Superseded by ", link, f": {other.supersedes_reason}", class_="banner")
 
 
 def _labels(row: Row) -> Iterable[Markup]:

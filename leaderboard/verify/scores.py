@@ -79,7 +79,7 @@ def regrade(
                 if line.reward != 0.0:
                     yield error("E161", f"{file}.jsonl:{number}", "an errored episode earns no reward")
                 continue
-            if line.env_id in broken or _never_began(line):
+            if line.env_id in broken or never_began(line):
                 continue
             try:
                 differences = replayer.replay(line)
@@ -107,7 +107,7 @@ def regrade(
             yield warning("W204", f"{file}.jsonl", f"{checked[f'{file}_errored']} episodes errored")
 
 
-def _never_began(line: RolloutLine | EvalLine) -> bool:
+def never_began(line: RolloutLine | EvalLine) -> bool:
     """A run was stopped between the start of an episode and its first observation: there is nothing to play."""
     return isinstance(line, RolloutLine) and line.fate == "surplus" and not line.turns and not line.item_uid
 

@@ -49,7 +49,9 @@ def mutate(run: Path, rng: random.Random) -> str:
     lines = path.read_text(encoding="utf-8").splitlines()
     number = rng.randrange(len(lines))
     value = json.loads(lines[number])
-    container, key = rng.choice(places(value))
+    if not (within := places(value)):  # nor a line's only value
+        return f"{path.name}:{number + 1} left"
+    container, key = rng.choice(within)
     what = rng.choice(("replace", "replace", "remove", "wrap", "line twice", "line gone"))
     if what == "replace":
         container[key] = rng.choice(NASTY)
